@@ -16,19 +16,19 @@ use crate::sys::mem;
 pub const SITE_HEADS: usize = 1 << 12;
 /// Most samples alive: at 512 KiB each, half a terabyte.
 pub const RECORDS: usize = 1 << 20;
-/// Blocks of which the end is remembered, where every one is recorded.
+/// Blocks of which the end is remembered, if every one is recorded.
 pub const FREED: usize = 1 << 16;
 /// Most bytes of sites at any rate.
 pub const SITE_BYTES: usize = 64 << 20;
 
-/// A sample's home that is not known.
+/// The home of a sample if it is not known.
 pub const NO_HOME: u32 = u32::MAX;
 
 /// A sample that is alive.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Record {
-    /// Its block; 0: the record is free.
+    /// Its block; 0 if the record is free.
     pub address: usize,
     /// Bytes that it stands for.
     pub bytes: u64,
@@ -36,12 +36,12 @@ pub struct Record {
     pub objects: u64,
     /// When it was drawn, in milliseconds.
     pub born: u64,
-    /// The next record of the chain, or the next free one, plus 1; 0: none.
+    /// The next record of the chain, or the next free one, plus 1; 0 if there is none.
     pub next: u32,
     /// Its site.
     pub site: u32,
-    /// The granule, plus 1, of the span that the block would be in if it were no sample: a small sample has
-    /// a block of an arena that nobody else has. 0: the block is where it would be; [`NO_HOME`]: not known.
+    /// The granule, plus 1, of the span that the block would be in if it were no sample: a small sample has a
+    /// block of a separate arena. 0 if the block is where it would be; [`NO_HOME`] if not known.
     pub home: u32,
     /// The thread that allocated it, where every block is recorded.
     pub thread: u32,
@@ -51,7 +51,7 @@ pub struct Record {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Ended {
-    /// As long as it lived.
+    /// Its record while it lived.
     pub block: Record,
     /// The site of its free, which has no blocks.
     pub site: u32,
@@ -59,27 +59,27 @@ pub struct Ended {
     pub thread: u32,
 }
 
-/// What a place in the program has allocated, of one size. Its frames follow, a word each.
+/// What a place in the program has allocated, in blocks of one size. Its frames follow, a word each.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Site {
-    /// Of the stack and the kind.
+    /// The hash of the stack and the kind.
     pub hash: u64,
-    /// The next site of the chain, by its offset / 8; 0: none.
+    /// The next site of the chain, by its offset / 8; 0 if there is none.
     pub next: u32,
-    /// Frames.
+    /// The number of frames.
     pub depth: u16,
     /// The blocks' usable size: see [`kind_of`](super::table::kind_of).
     pub kind: u16,
     /// Samples drawn here.
     pub samples: u64,
-    /// How many blocks each of them stands for, squared and added up: what the margin of error comes from.
+    /// How many blocks each of them stands for, squared and added up: the margin of error comes from it.
     pub squares: f64,
     /// Everything that was allocated here.
     pub allocated: Amount,
-    /// What of it is alive.
+    /// The part of it that is alive.
     pub live: Amount,
-    /// What was alive when most was, if `peak` is the number of that peak; else the same as `live`.
+    /// What was alive when most was, if `peak` is the number of that peak; otherwise the same as `live`.
     pub at_peak: Amount,
     /// See there.
     pub peak: u64,
@@ -88,7 +88,7 @@ pub struct Site {
 }
 
 impl Site {
-    /// A sample was drawn, with this probability, that stands for so much.
+    /// Notes that a sample was drawn, with this probability, that stands for these objects and bytes.
     pub fn drawn(&mut self, chance: f64, objects: u64, bytes: u64) {
         self.samples += 1;
         self.squares += 1.0 / (chance * chance);
@@ -102,7 +102,7 @@ impl Site {
 pub struct Amount {
     /// In units of `ONE`, of which an object has 65,536.
     pub objects: u64,
-    /// As many were asked for.
+    /// The bytes that were asked for.
     pub bytes: u64,
 }
 
@@ -112,22 +112,22 @@ impl Amount {
         self.objects / super::table::ONE
     }
 
-    /// More.
+    /// Adds to it.
     pub fn add(&mut self, objects: u64, bytes: u64) {
         self.objects = self.objects.wrapping_add(objects);
         self.bytes = self.bytes.wrapping_add(bytes);
     }
 
-    /// Less.
+    /// Subtracts from it.
     pub fn sub(&mut self, objects: u64, bytes: u64) {
         self.objects = self.objects.wrapping_sub(objects);
         self.bytes = self.bytes.wrapping_sub(bytes);
     }
 }
 
-/// Where the first site is: offset 0 says that there is none.
+/// Where the first site is: offset 0 means that there is none.
 pub const FIRST_SITE: usize = 8;
-/// Where records and sites are in the mapping, for whoever reads it from outside.
+/// Where records and sites are in the mapping, for readers from outside.
 pub const PARTS: [usize; 2] = [RECORDS_AT, SITES_AT];
 
 const HEADS_AT: usize = 0;
@@ -138,7 +138,7 @@ const SITES_AT: usize = FREED_AT + FREED * size_of::<Ended>();
 /// Bytes of the mapping.
 pub const LENGTH: usize = SITES_AT + SITE_BYTES;
 
-/// Where it is; 0: nowhere yet.
+/// Where it is; 0 if there is none so far.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
 
 /// The mapping.
@@ -146,14 +146,14 @@ pub static BASE: AtomicUsize = AtomicUsize::new(0);
 pub struct Area(usize);
 
 impl Area {
-    /// The one there is.
+    /// The existing mapping.
     #[inline]
     pub fn get() -> Option<Area> {
         let base = BASE.load(Ordering::Acquire);
         (base != 0).then_some(Area(base))
     }
 
-    /// The one there is, or a new one. Under the lock.
+    /// The existing mapping, or a new one. Under the lock.
     pub fn make() -> Option<Area> {
         if let Some(area) = Area::get() {
             return Some(area);
@@ -163,14 +163,14 @@ impl Area {
         Some(Area(base))
     }
 
-    /// A head by its number: the chain's first record's index, plus 1, or 0. May be read without the lock.
+    /// A head by its number: the index of the chain's first record, plus 1, or 0. May be read without the lock.
     #[inline]
     pub fn head(self, number: usize) -> &'static AtomicU32 {
         // SAFETY: invariant 1: inside the mapping; any word is a valid atomic.
         unsafe { &*((self.0 + HEADS_AT + number.min(heads::ALL - 1) * 4) as *const AtomicU32) }
     }
 
-    /// The head of a chain of sites: the first one's offset / 8, or 0. Under the lock.
+    /// The head of a chain of sites: the offset of the first one / 8, or 0. Under the lock.
     pub fn site_head(self, hash: u64) -> *mut u32 {
         (self.0 + SITE_HEADS_AT + hash as usize % SITE_HEADS * 4) as *mut u32
     }
@@ -195,7 +195,7 @@ impl Area {
         self.0 + SITES_AT
     }
 
-    /// Where the heads begin, and how long they are with the records, for whoever clears them.
+    /// Where the heads begin, and how long they are with the records, for clearing them.
     pub fn tables(self) -> (usize, usize) {
         (self.0, SITES_AT)
     }

@@ -14,11 +14,11 @@ pub struct Copy {
 }
 
 impl Copy {
-    /// As of now. `None` without a profile, without memory, or if a fork stands in the way.
+    /// A copy as of now. Returns `None` if there is no profile or no memory, or if a fork stands still.
     pub fn of_all() -> Option<Copy> {
         let area = Area::get()?;
         let length = most_bytes_of_sites();
-        // Before the lock, since a system call takes a while. Its pages come with what is copied.
+        // Before the lock, because a system call takes a while. Its pages come with what is copied.
         let start = mem::reserve(length).ok()?;
         // SAFETY: just mapped.
         let Some((end, peak)) = (unsafe { copy_sites(area, start, length) }) else {

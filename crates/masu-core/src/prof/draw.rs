@@ -1,7 +1,7 @@
 //! The arithmetic of sampling: distances to sample points, and what a sample stands for.
 //!
-//! Distances are exponential, so how far the last point is behind says nothing of the next one: who gives
-//! up a distance that is not used up and draws a new one changes no probability.
+//! Distances are exponential, so how far the last point is behind says nothing of the next one: giving up
+//! a distance that is not used up and drawing a new one changes no probability.
 //!
 //! The engine has no library for logarithms; the two series here are exact to 2⁻⁴⁰.
 
@@ -13,13 +13,13 @@ use core::f64::consts::LN_2;
 pub struct Draw(u64);
 
 impl Draw {
-    /// A source; each seed gives another row of distances.
+    /// A source; each seed gives another sequence of distances.
     pub fn new(seed: u64) -> Self {
-        // No state may be 0, which stays 0.
+        // The state must not be 0, which stays 0.
         Draw(mixed(seed) | 1)
     }
 
-    /// One that has been kept.
+    /// The source of a kept state.
     pub fn of(state: u64) -> Self {
         Draw(state)
     }
@@ -29,7 +29,7 @@ impl Draw {
         mixed(self.0) & 1 != 0
     }
 
-    /// What is to be kept of it.
+    /// The state to keep.
     pub fn state(self) -> u64 {
         self.0
     }
@@ -39,7 +39,7 @@ impl Draw {
         (self.exponential() * rate as f64) as u64
     }
 
-    /// Blocks before the next one of which each is drawn with probability 1 / `rate`.
+    /// Blocks before the next one that is drawn, if each is drawn with probability 1 / `rate`.
     pub fn blocks(&mut self, rate: usize) -> u64 {
         let distance = self.exponential();
         if rate <= 1 {
@@ -57,7 +57,7 @@ impl Draw {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         let bits = mixed(self.0) >> 11;
-        // In (0, 1]: no logarithm of 0.
+        // In (0, 1], so that there is no logarithm of 0.
         let u = (bits + 1) as f64 / (1u64 << 53) as f64;
         -ln(u)
     }
@@ -68,14 +68,14 @@ fn mixed(n: u64) -> u64 {
     random::mixed(n.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
-/// With which probability a block of `size` bytes is sampled: 1 − e^(−size / rate).
+/// The probability that a block of `size` bytes is sampled: 1 − e^(−size / rate).
 pub fn probability(size: usize, rate: usize) -> f64 {
     let x = size as f64 / rate as f64;
     if x < 0.125 {
         // x − x²/2 + x³/6 …: 1 − e⁻ˣ would cancel.
         let (mut sum, mut term) = (0.0, 1.0_f64);
         let mut n = 1.0;
-        // Of small blocks, which most samples are, a few terms are more than the sum can hold.
+        // For small blocks, which most samples are, a few terms are more precise than the sum.
         while n < 14.0 && term.abs() > f64::EPSILON * x {
             term *= -x / n;
             sum -= term;
@@ -162,7 +162,7 @@ mod tests {
         // Five standard deviations: 1/√n of the mean, √20/√n of the square.
         assert!((mean - 1.0).abs() < 5.0 / f64::from(n).sqrt(), "{mean}");
         assert!((second - 2.0).abs() < 5.0 * 20f64.sqrt() / f64::from(n).sqrt(), "{second}");
-        // And each does not depend on the one before.
+        // Each does not depend on the one before.
         let product = distances.windows(2).map(|w| w[0] * w[1]).sum::<f64>() / f64::from(n);
         assert!((product - 1.0).abs() < 0.03, "{product}");
     }

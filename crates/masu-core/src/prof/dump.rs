@@ -14,19 +14,18 @@
 //! end
 //! ```
 //!
-//! A place is a stack, innermost return address first, and the size of the blocks allocated there. Numbers of
-//! blocks come as 65,536ths, each before the bytes that were asked for in them; LIVED is the milliseconds that
-//! the freed ones lived, added up. SQUARES is how many blocks each sample stands for, squared and added up, in 256ths:
-//! rates change, and a figure's margin of error depends on those that its samples were drawn at.
-//! All of it is weighed already. Sites that lost their samples to nothing are there too, as what they have
-//! allocated.
+//! A place is a stack, innermost return address first, and the size of the blocks allocated there. Numbers of blocks
+//! are in 65,536ths, each before the bytes that were asked for in them; LIVED is the milliseconds that the freed ones
+//! lived, added up. SQUARES is how many blocks each sample stands for, squared and added up, in 256ths: rates change,
+//! and a figure's margin of error depends on the rates that its samples were drawn at. All figures are weighted
+//! already. Sites with no samples left alive are included, with what they have allocated.
 
 use super::{Amount, Refused, Snapshot, totals};
 use crate::sys::file;
 use crate::sys::output::{self, Descriptor};
 use crate::text::Text;
 
-/// Writes it.
+/// Writes the profile.
 #[cold]
 #[inline(never)]
 pub fn write(to: Descriptor) -> Result<(), Refused> {
@@ -61,7 +60,7 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
     Ok(())
 }
 
-/// A stack's line, behind what says that it is one.
+/// Writes a stack's line, behind a mark that says that it is one.
 pub fn stack(text: &mut Text, mark: &str, frames: &[usize]) {
     text.str(mark);
     for &frame in frames {
@@ -70,7 +69,7 @@ pub fn stack(text: &mut Text, mark: &str, frames: &[usize]) {
     text.line();
 }
 
-/// What is mapped where.
+/// Writes what is mapped where.
 pub fn maps(text: &mut Text) {
     text.flush();
     file::read_all(c"/proc/self/maps", |bytes| {

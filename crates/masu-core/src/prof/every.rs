@@ -1,8 +1,8 @@
-//! Every block recorded, not only samples: for tests. The profile is exact then, and a report about any block has the
+//! Records every block, not only samples: for tests. The profile is exact then, and a report about any block has the
 //! stacks of its allocation and of its free.
 //!
-//! Live blocks have the profile's records, and each stack is kept once, as a site; the site of a free has no blocks.
-//! What was freed is remembered until [`FREED`](super::area::FREED) others were.
+//! Live blocks have the profile's records, and each stack is kept once, as a site; the site of a free has no blocks. A
+//! freed block is remembered until [`FREED`](super::area::FREED) others were freed.
 
 use super::area::{Area, Ended, Record};
 use super::table::{self, Drawn, Origin};
@@ -13,16 +13,16 @@ use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::tags::untagged;
 use crate::sys::{host, output, thread};
 
-/// Whether every block is.
+/// Whether every block is recorded.
 static IS_ON: AtomicBool = AtomicBool::new(false);
 /// Frees so far. Changed under the table's lock.
 static ENDED: AtomicUsize = AtomicUsize::new(0);
-/// The kind of sites of frees: no block's.
+/// The kind of the sites of frees, which no block has.
 const FREES: u16 = u16::MAX;
 /// Frames of a stack: there is a walk for each allocation and each free.
 const DEPTH: usize = 12;
-/// Most bytes between a block and an address that is told to be near it: as far as inaccessible pages reach for
-/// certain, and behind blocks of more than 128 KiB, whose guards are long.
+/// Most bytes between a block and an address that is reported as near it: as far as inaccessible pages surely reach;
+/// and behind blocks of more than 128 KiB, whose guards are long.
 const NEAR: usize = 4095;
 const NEAR_LARGE: usize = 1 << 20;
 
@@ -32,14 +32,14 @@ pub fn is_every() -> bool {
     features::PROF && IS_ON.load(Ordering::Relaxed)
 }
 
-/// Has every block recorded of which the engine tells, with the stack of its free, from now on and for ever. A profile
-/// has been started, with a rate of 1.
+/// Records every block that the engine reports, with the stack of its free, from now on and for ever. A profile must
+/// have been started, with a rate of 1.
 pub fn set_every() {
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-/// The site of blocks of `size` bytes that the calling stack allocates, and how many it has allocated. `None`: there is
-/// no room, or a fork stands in the way.
+/// The site of blocks of `size` bytes that the calling stack allocates, and how many it has allocated. Returns `None`
+/// if there is no room, or a fork stands still.
 #[cold]
 #[inline(never)]
 pub fn site_here(size: usize) -> Option<(u32, u64)> {
@@ -67,7 +67,7 @@ pub(super) fn allocated(address: usize, size: usize, site: u32) {
     }
 }
 
-/// The block at an address is about to be freed, if there is one.
+/// Records that the block at an address, if there is one, is about to be freed.
 pub(super) fn freed(address: usize) {
     let is_one = |area: &Area| table::may_have(*area, address);
     if let Some(area) = Area::get().filter(is_one) {
@@ -75,14 +75,14 @@ pub(super) fn freed(address: usize) {
     }
 }
 
-/// A block that was [set aside](super::set_aside) has moved, which ends it.
+/// Records that a block that was [set aside](super::set_aside) has moved, which ends it.
 pub fn moved(block: Record) {
     if let Some(area) = Area::get().filter(|_| is_every()) {
         end(area, |_| Some(block), || {});
     }
 }
 
-/// Remembers the end of what `take` has; `later`: a fork stands in the way.
+/// Remembers the end of the record that `take` returns; runs `later` if a fork stands still.
 fn end(area: Area, take: impl FnOnce(&table::Changing) -> Option<Record>, later: impl FnOnce()) {
     let mut room = stack::room::<DEPTH>();
     let frames = stack::walk(&mut room);
@@ -98,15 +98,15 @@ fn end(area: Area, take: impl FnOnce(&table::Changing) -> Option<Record>, later:
     }
 }
 
-/// The kernel's number of the calling thread; 0, without a system call: it is the only one.
+/// The kernel's number of the calling thread; 0, without a system call, if it is the only one.
 fn calling_thread() -> u32 {
     if host::is_single_threaded() { 0 } else { thread::id() }
 }
 
-/// Who did something, and from where.
+/// Which thread did something, and from where.
 #[derive(Clone, Copy)]
 pub struct Event {
-    /// The thread; 0: the only one.
+    /// The thread; 0 for the only one.
     thread: u32,
     /// The site; see [`frames_of`].
     site: u32,
@@ -128,7 +128,7 @@ pub struct Known {
     pub bytes: usize,
     /// Its allocation.
     pub allocated: Event,
-    /// Its free; `None`: it is live.
+    /// Its free; `None` if it is live.
     pub freed: Option<Event>,
 }
 
@@ -138,22 +138,22 @@ impl Known {
         Known { start: block.address, bytes: block.bytes as usize, allocated, freed }
     }
 
-    /// How far an address is from it; 0: it is inside, or the block's start.
+    /// How far an address is from it; 0 if it is inside, or the block's start.
     fn distance(&self, address: usize) -> usize {
         let end = self.start + self.bytes.max(1);
         self.start.saturating_sub(address).max((address + 1).saturating_sub(end))
     }
 }
 
-/// The block that an address lies in, or that was freed there last, or the live one that it is near. `None`: there is
-/// none, or not every block is recorded. Takes no lock: what changes meanwhile may be missed.
+/// The block that an address lies in, or that was freed there last, or the live one that it is near. Returns `None` if
+/// there is none, or not every block is recorded. Takes no lock, so it may miss concurrent changes.
 #[cold]
 #[inline(never)]
 pub fn known(address: usize) -> Option<Known> {
     let address = untagged(address);
     let area = Area::get().filter(|_| is_every() && address <= isize::MAX as usize)?;
     let live = (0..outside::USED.load(Ordering::Relaxed) as u32).filter_map(|index| {
-        // SAFETY: invariant 1 of `prof::area`; any bits are a record, of which nothing is followed.
+        // SAFETY: invariant 1 of `prof::area`; any bits are a record, and nothing in it is followed.
         let record = unsafe { area.record(index).read_volatile() };
         (record.address != 0).then(|| Known::of(record, None))
     });
@@ -178,7 +178,7 @@ pub fn known(address: usize) -> Option<Known> {
 /// The return addresses of an event's stack, innermost first.
 pub fn frames_of(event: Event) -> &'static [usize] {
     let Some(area) = Area::get().filter(|_| event.site != 0) else { return &[] };
-    // SAFETY: invariant 3 of `prof::table`: it was a site when the event was recorded, and no site goes away where
+    // SAFETY: invariant 3 of `prof::table`: it was a site when the event was recorded, and no site goes away while
     // every block is recorded.
     unsafe { table::frames_of(area.site(event.site)) }
 }
@@ -189,7 +189,7 @@ mod tests {
     use crate::own_process::alone;
     use crate::prof;
 
-    /// Stacks that say who has asked last.
+    /// Stacks that take turns, call by call.
     fn walk(_: &mut stack::Room) -> &[usize] {
         static STACKS: [[usize; 3]; 4] = [
             [0x1000, 0x2000, 0x3000],
@@ -218,7 +218,7 @@ mod tests {
             }
             for i in (2..=1000).step_by(2) {
                 freed(i << 20);
-                // No block's: nothing happens.
+                // Not a block's: nothing happens.
                 freed(i << 20);
                 freed((i << 20) + 8);
             }
@@ -232,7 +232,7 @@ mod tests {
             assert_eq!(sum(|place| place.live), [500, 250_000]);
             assert!(snapshot.places().all(|place| place.samples != 0), "a free is no place");
             assert_eq!(snapshot.dropped, 0);
-            // Nothing changes that any more.
+            // That changes nothing any more.
             prof::reset();
             prof::stop();
             assert_eq!((prof::totals().live, prof::rate()), (250_000, 1));
@@ -262,7 +262,7 @@ mod tests {
 
             freed(1 << 20);
             assert_eq!((at((1 << 20) + 50), at((1 << 20) + 150)), (Some((1, true)), None));
-            // The last that was there, and nobody once another one is.
+            // The last that was there, until there is another one.
             allocated((1 << 20) + 16, 16, 0);
             assert_eq!(at((1 << 20) + 20), Some((1, false)));
             freed((1 << 20) + 16);
@@ -273,7 +273,7 @@ mod tests {
                 stacks[0][0] != stacks[1][0] && stacks.iter().all(|it| it[1..] == [0x2000, 0x3000])
             );
 
-            // What was freed long ago is forgotten.
+            // A block freed long ago is forgotten.
             for _ in 0..super::super::area::FREED {
                 allocated(3 << 20, 10, 0);
                 freed(3 << 20);

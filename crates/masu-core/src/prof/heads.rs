@@ -1,12 +1,12 @@
-//! Chains of records by their addresses: as few as the records need, so that a short profile touches few pages.
+//! Chains of records by their addresses: only as many as the records need, so that a short profile touches few pages.
 //!
 //! There are four tables of heads, each four times as long as the one before. A table that gets full is replaced by
 //! the next one, under the lock, and stays as it is.
 //!
-//! Whoever frees a block reads one head without the lock: 0 says that the block has no record. It cannot miss. A record
-//! was linked before its block was handed out, and whoever frees the block has it from there. So the freeing thread sees
-//! the table that was in use then, or a later one. In that table the head was written; and if a later one replaces
-//! it, the head stays what it was.
+//! A thread that frees a block reads one head without the lock: 0 means that the block has no record. It cannot miss
+//! one. A record is linked before its block is handed out, and the freeing thread got the block after that. So it sees
+//! the table that was in use then, or a later one. In that table the head was written; and if a later one replaces it,
+//! the head stays what it was.
 //!
 //! Invariants, under the lock:
 //! 1. every record in use is in its chain of the table in use.
@@ -16,11 +16,11 @@ use crate::sync::{AtomicU32, AtomicUsize, Ordering, const_unless_loom};
 
 /// Tables.
 const TABLES: usize = 4;
-/// Heads of the first one, by its logarithm: a page.
+/// Heads of the first one, as a power of two: a page.
 const FIRST: u32 = if cfg!(loom) { 0 } else { 10 };
 /// Heads of all.
 pub const ALL: usize = start_of(TABLES);
-/// Heads for each record: a free takes the lock in vain one time in so many.
+/// Heads for each record: one free in this many takes the lock in vain.
 const SPARSE: usize = 16;
 
 /// Where a table begins.
@@ -33,7 +33,7 @@ pub struct Heads(AtomicUsize);
 
 impl Heads {
     const_unless_loom! {
-        /// The first one.
+        /// Begins with the first table.
         pub fn new() -> Self {
             Heads(AtomicUsize::new(0))
         }
@@ -43,21 +43,21 @@ impl Heads {
         self.0.load(Ordering::Acquire) % TABLES
     }
 
-    /// The number of the head of a hash.
+    /// The number of the head for a hash.
     #[inline]
     pub fn of(&self, hash: usize) -> usize {
         place(self.table(), hash)
     }
 
-    /// Whether so many records need the next table.
+    /// Whether that many records need the next table.
     #[inline]
     pub fn are_few(&self, records: usize) -> bool {
         let table = self.table();
         table + 1 < TABLES && records * SPARSE > 1 << (2 * table) << FIRST
     }
 
-    /// Goes on to the next table. `link` gets, for each record, the number of its head, which is a function of its hash.
-    /// Under the lock.
+    /// Goes on to the next table. `link` gets a function from a record's hash to the number of its head there. Under
+    /// the lock.
     pub fn grow(&self, link: impl FnOnce(&dyn Fn(usize) -> usize)) {
         let next = self.table() + 1;
         if next < TABLES {
@@ -71,7 +71,7 @@ impl Heads {
         start_of(self.table() + 1) * size_of::<AtomicU32>()
     }
 
-    /// All records are gone, and all heads zero. Under the lock.
+    /// Begins with the first table again: all records are gone, and all heads zero. Under the lock.
     pub fn begin_anew(&self) {
         self.0.store(0, Ordering::Release);
     }

@@ -1,7 +1,7 @@
-//! A profile as jemalloc's tools read it: `jeprof` and what builds on the same text.
+//! A profile in the format of jemalloc's tools: `jeprof` and others that read the same text.
 //!
 //! They multiply each stack's line by 1/(1 − e^(−x/rate)), where x is its average size. The sums here are
-//! weighed already, sample by sample, so what is written is what becomes of them by the inverse.
+//! weighted already, sample by sample, so the file has the sums divided by that factor.
 
 use super::copy::Copy;
 use super::dump::{maps, stack};
@@ -10,7 +10,7 @@ use super::{Refused, draw, last_rate};
 use crate::sys::output::Descriptor;
 use crate::text::Text;
 
-/// Writes it.
+/// Writes the profile.
 #[cold]
 #[inline(never)]
 pub fn write(to: Descriptor) -> Result<(), Refused> {
@@ -45,7 +45,7 @@ fn counts(text: &mut Text, live: (u64, u64), all: (u64, u64)) {
     text.str(" [").decimal(all.0).str(": ").decimal(all.1).str("]").line();
 }
 
-/// The blocks and bytes that a reader makes this amount of.
+/// The blocks and bytes from which a reader computes this amount.
 fn unweighed(amount: Amount, rate: usize) -> (u64, u64) {
     if amount.objects == 0 {
         return (0, 0);
@@ -53,7 +53,7 @@ fn unweighed(amount: Amount, rate: usize) -> (u64, u64) {
     let objects = amount.objects as f64 / ONE as f64;
     let size = amount.bytes as f64 / objects;
     let bytes = amount.bytes as f64 * draw::probability(size as usize, rate);
-    // A reader divides bytes by blocks: none of what is there may be rounded to no block.
+    // A reader divides bytes by blocks: nothing that exists may be rounded to no block.
     let blocks = (bytes / size.max(1.0) + 0.5) as u64;
     (blocks.max(1), (bytes + 0.5) as u64)
 }

@@ -1,8 +1,8 @@
-//! The heap profiler: which places in the program allocated what is in use.
+//! The heap profiler: finds which places in the program allocated the memory in use.
 //!
 //! Every byte of a block is a sample point with probability 1 / rate, so a block of `s` bytes is sampled with
-//! probability p = 1 − e^(−s / rate). A sample stands for 1 / p blocks of its size; that weight is taken when
-//! the sample is drawn, since sums of blocks of different sizes cannot be weighed afterwards.
+//! probability p = 1 − e^(−s / rate). A sample stands for 1 / p blocks of its size; that weight is taken when the
+//! sample is drawn, because sums of blocks of different sizes cannot be weighted afterwards.
 //!
 //! ```text
 //!  heap/sampling ── which request is a sample, and where its block comes from
@@ -12,13 +12,14 @@
 //!        └──── the stack, from `stack`
 //! ```
 //!
-//! A profile that is off costs slow paths a test of one word. What it needs is mapped when it is first
+//! A profile that is off costs slow paths a test of one word. The memory it needs is mapped when it is first
 //! started, and stays.
 //!
 //! A profile is started from inside ([`start`]), or from outside by `masu prof -p`, which writes to the process: see
 //! `switch`.
 //!
-//! Locks: `table` has one, innermost. Who finds it held by a fork that stands still does without the sample.
+//! Locks: `table` has one, innermost. A thread that finds it held by a fork that stands still does without the
+//! sample.
 
 mod area;
 mod copy;
@@ -44,7 +45,7 @@ use crate::sys::time;
 use switch::Switch;
 use table::{Drawn, Origin};
 
-/// What lies where, for whoever reads the process from outside.
+/// What lies where, for readers of the process from outside.
 pub mod outside {
     pub use super::area::{BASE, FIRST_SITE, NO_HOME, PARTS};
     pub use super::switch::{Switch, Word, ask};
@@ -52,16 +53,16 @@ pub mod outside {
     pub use super::{BEGUN, DROPPED, SWITCH};
 }
 
-/// What is sampled when nobody says: a sample in 512 KiB.
+/// The default rate: a sample in 512 KiB.
 pub const DEFAULT_RATE: usize = 512 << 10;
 
-/// Whether a profile is taken.
+/// Whether a profile is being taken.
 pub static SWITCH: Switch = Switch::new();
-/// Whether the program itself has ever started a profile, whose samples nobody else may clear.
+/// Whether the program itself has ever started a profile, whose samples a request from outside must not clear.
 static IS_OWN: AtomicBool = AtomicBool::new(false);
 /// Samples alive.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Samples that could not be kept, since a fork or the bound on memory stood in the way.
+/// Samples that could not be kept, because of a fork or the bound on memory.
 pub static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// The rate of the last start, for dumps.
 static LAST_RATE: AtomicUsize = AtomicUsize::new(0);
@@ -70,14 +71,14 @@ pub static BEGUN: AtomicU64 = AtomicU64::new(0);
 /// Dumps written so far.
 static DUMPS: AtomicU32 = AtomicU32::new(0);
 
-/// Why a profile cannot be had.
+/// Why there is no profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// There is no memory for what it needs.
+    /// There is no memory for it.
     NoMemory,
-    /// A fork stands in the way, or the file cannot be written.
+    /// A fork stands still, or the file cannot be written.
     Busy,
-    /// None was ever started.
+    /// No profile was ever started.
     NotStarted,
 }
 
@@ -98,8 +99,8 @@ pub fn start(rate: usize) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Starts what somebody outside has asked for. `false`: not now. What an earlier one of outside has left is
-/// forgotten, for nobody will ask for it.
+/// Starts the profile that was asked for from outside. Returns `false` if that is not possible now. Forgets what an
+/// earlier request from outside has left, which is no longer needed.
 #[cold]
 #[inline(never)]
 pub fn answer() -> bool {
@@ -112,39 +113,39 @@ pub fn answer() -> bool {
     })
 }
 
-/// The number of the start that is in force; 0: it is to be answered.
+/// The number of the start that is in force; 0 if one is to be answered.
 #[inline(always)]
 pub fn session() -> u32 {
     SWITCH.session()
 }
 
-/// Whether somebody outside has asked for a profile, and nobody has answered yet.
+/// Whether a profile was asked for from outside, and the request is still unanswered.
 #[inline]
 pub fn is_asked() -> bool {
     features::PROF && SWITCH.is_asked()
 }
 
-/// Stops sampling. What is alive is still followed to its end. Where every block is recorded, nothing happens.
+/// Stops sampling. Samples that are alive are still followed to their end. Does nothing if every block is recorded.
 pub fn stop() {
     if !is_every() {
         SWITCH.stop();
     }
 }
 
-/// Forgets everything sampled so far. Where every block is recorded, nothing happens: reports need what there is.
+/// Forgets everything sampled so far. Does nothing if every block is recorded: reports need the records.
 pub fn reset() {
     if !is_every() {
         table::clear();
     }
 }
 
-/// Mean distance of sample points in bytes; 0: off.
+/// Mean distance of sample points in bytes; 0 if off.
 #[inline(always)]
 pub fn rate() -> usize {
     if features::PROF { SWITCH.rate() } else { 0 }
 }
 
-/// The rate that the profile was last started with; 0: never.
+/// The rate that the profile was last started with; 0 if it never was.
 pub fn last_rate() -> usize {
     if features::PROF { LAST_RATE.load(Ordering::Relaxed) } else { 0 }
 }
@@ -155,8 +156,8 @@ pub fn any_live() -> bool {
     features::PROF && LIVE.load(Ordering::Relaxed) != 0
 }
 
-/// Keeps a block that has just been drawn: `size` bytes of it were asked for, and it has `usable`. `home`: see
-/// [`Sample`].
+/// Keeps a block that has just been drawn as a sample: `size` bytes of it were asked for, and it has `usable`.
+/// `home`: see [`Sample`].
 #[cold]
 #[inline(never)]
 pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
@@ -176,8 +177,8 @@ pub fn used_bytes() -> usize {
     table::used_bytes()
 }
 
-/// Records a block of `size` bytes that was allocated just now, where every one is: see [`set_every`]. `site`: what
-/// [`site_here`] has said of it, or 0.
+/// Records a block of `size` bytes that was allocated just now, if every one is recorded: see [`set_every`]. `site`:
+/// what [`site_here`] has returned for it, or 0.
 #[cold]
 #[inline(never)]
 pub fn allocated(p: *const u8, size: usize, site: u32) {
@@ -190,8 +191,8 @@ pub fn dropped() {
     DROPPED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A block is freed, or about to move: if it was a sample, that is over. Called before the block can be
-/// anybody else's.
+/// Ends the sample of a block that is freed, or about to move, if it was one. Called before the block can have a new
+/// owner.
 #[cold]
 #[inline(never)]
 pub fn freed(p: *const u8) {
@@ -202,35 +203,35 @@ pub fn freed(p: *const u8) {
     }
 }
 
-/// A block is about to move: takes its sample out, if it is one.
+/// Takes out the sample of a block that is about to move, if it is one.
 #[inline]
 pub fn set_aside(p: *const u8) -> Option<Sample> {
     if any_live() { table::set_aside(untagged(p.addr())) } else { None }
 }
 
-/// It did not move.
+/// Puts it back: the block did not move.
 #[cold]
 #[inline(never)]
 pub fn put_back(sample: Sample) {
     table::put_back(sample);
 }
 
-/// All blocks that `ends` says so of are freed.
+/// Ends the samples of all blocks for which `ends` returns true: they are freed.
 #[cold]
 #[inline(never)]
 pub fn ended(ends: impl Fn(*const u8) -> bool) {
     table::remove_all(|address| ends(address as *const u8));
 }
 
-/// What the samples say of the whole process; zeroes before the first start.
+/// The samples' sums over the whole process; zeroes before the first start.
 pub fn totals() -> Totals {
     table::totals()
 }
 
-/// What a place has allocated, of one size.
+/// What a place has allocated, in blocks of one size.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// Bytes of a block: exact up to 16 KiB, else the power of two below.
+    /// Bytes of a block: exact up to 16 KiB, otherwise the power of two below.
     pub size: u64,
     /// Samples drawn there.
     pub samples: u64,
@@ -238,9 +239,9 @@ pub struct Place<'a> {
     pub squares: f64,
     /// Everything that was allocated.
     pub allocated: Amount,
-    /// What of it is in use.
+    /// The part of it that is in use.
     pub live: Amount,
-    /// What was in use when the process had most in use.
+    /// What was in use there when the process had most in use.
     pub peak: Amount,
     /// Milliseconds that freed blocks lived, added up.
     pub lived: u64,
@@ -251,7 +252,7 @@ pub struct Place<'a> {
 /// The profile at some moment, in memory of its own.
 pub struct Snapshot {
     copy: copy::Copy,
-    /// The rate that was last started with.
+    /// The rate of the last start.
     pub rate: usize,
     /// Milliseconds since the first start.
     pub milliseconds: u64,
@@ -260,7 +261,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Takes it.
+    /// Takes a snapshot.
     ///
     /// # Errors
     /// [`Refused::NotStarted`], [`Refused::Busy`].
@@ -297,7 +298,7 @@ pub fn dump(to: u32) -> Result<(), Refused> {
     dump::write(Descriptor(to))
 }
 
-/// Writes the profile to a descriptor as jemalloc's tools read it.
+/// Writes the profile to a descriptor in the format of jemalloc's tools.
 ///
 /// # Errors
 /// As for [`dump`].

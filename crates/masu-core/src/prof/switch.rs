@@ -1,4 +1,5 @@
-//! Whether a profile is taken, and who says so: the program, or a command that writes to the process from outside.
+//! Whether a profile is being taken, and who switches it: the program, or a command that writes to the process from
+//! outside.
 //!
 //! ```text
 //!  outside, [`ask`]                          inside
@@ -13,9 +14,9 @@
 //!
 //! Invariants:
 //! 1. a request is answered once: what a session has sampled is not cleared by another answer to the same request.
-//! 2. an answer takes the rate that was asked for with it, not that of a command that was killed and has left its
-//!    rate on: that is 0 before the session is.
-//! 3. whoever sees a session's number sees the table that was made ready for it.
+//! 2. an answer takes the rate that was asked for with it, not that of a command that was killed and has left its rate
+//!    on: that is 0 before the session is.
+//! 3. a thread that sees a session's number sees the table that was made ready for it.
 //!
 //! | word | written with | read with |
 //! |---|---|---|
@@ -38,11 +39,11 @@ pub enum Word {
 /// The switch; all zero is off.
 #[repr(C)]
 pub struct Switch {
-    /// Mean distance of sample points in bytes; 0: off.
+    /// Mean distance of sample points in bytes; 0 if off.
     rate: AtomicUsize,
-    /// The number of the start that is in force, from 1; 0: somebody outside asks for one.
+    /// The number of the start that is in force, from 1; 0 if one is asked for from outside.
     session: AtomicU32,
-    /// The process outside that has switched the profile on; 0: the program has.
+    /// The process outside that has switched the profile on; 0 if the program has.
     guest: AtomicU32,
     /// The process that has answered it.
     host: AtomicU32,
@@ -50,7 +51,7 @@ pub struct Switch {
     sessions: AtomicU32,
 }
 
-/// Asks for a profile from outside, `write` being how a word gets there.
+/// Asks for a profile from outside; `write` writes a word there.
 ///
 /// # Errors
 /// Those of `write`.
@@ -87,32 +88,32 @@ impl Switch {
         core::mem::offset_of!(Switch, guest),
     ];
 
-    /// Mean distance of sample points in bytes; 0: off.
+    /// Mean distance of sample points in bytes; 0 if off.
     #[inline(always)]
     pub fn rate(&self) -> usize {
         self.rate.load(Ordering::Relaxed)
     }
 
-    /// The number of the start that is in force; 0: it is to be answered.
+    /// The number of the start that is in force; 0 if one is to be answered.
     #[inline(always)]
     pub fn session(&self) -> u32 {
         self.session.load(Ordering::Acquire)
     }
 
-    /// Whether somebody outside has asked for a profile, and nobody has answered yet.
+    /// Whether a profile was asked for from outside, and the request is still unanswered.
     #[inline]
     pub fn is_asked(&self) -> bool {
         self.session() == 0 && self.rate() != 0
     }
 
-    /// Switches it on, or to another rate: the program itself.
+    /// Switches the profile on, or to another rate, by the program itself.
     pub fn start(&self, rate: usize) {
         self.guest.store(0, Ordering::Relaxed);
         self.begin();
         self.rate.store(rate, Ordering::Release);
     }
 
-    /// Switches it off.
+    /// Switches the profile off.
     pub fn stop(&self) {
         self.rate.store(0, Ordering::Relaxed);
     }
@@ -122,7 +123,8 @@ impl Switch {
         self.session.store(number, Ordering::Release);
     }
 
-    /// Answers who asks from outside: `enter` takes the table's lock, `ready` makes the table ready. `false`: not now.
+    /// Answers a request from outside: `enter` takes the table's lock, `ready` makes the table ready. Returns `false`
+    /// if that is not possible now.
     pub fn answer<G>(
         &self,
         process: u32,
@@ -143,8 +145,9 @@ impl Switch {
         true
     }
 
-    /// Whether this process is a fork's child, and somebody outside has switched the profile on in its parent, who
-    /// knows nothing of this one: it stops. (A process with one thread has no handlers that a fork would call.)
+    /// Whether this process is a fork's child whose parent's profile was switched on from outside, by a command that
+    /// knows nothing of the child: then it stops the profile here. (A process with one thread has no handlers that a
+    /// fork would call.)
     pub fn is_left_behind(&self, process: impl FnOnce() -> u32) -> bool {
         let left = self.guest.load(Ordering::Relaxed) != 0
             && self.host.load(Ordering::Relaxed) != process();
@@ -155,7 +158,7 @@ impl Switch {
         left
     }
 
-    /// Writes a word as somebody outside does.
+    /// Writes a word as a command outside does.
     #[cfg(test)]
     pub fn write(&self, word: Word, value: u64) {
         match word {

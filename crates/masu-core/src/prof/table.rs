@@ -2,15 +2,15 @@
 //!
 //! A free that may be one of a sample looks at the head of its address's chain ([`heads`]), without the lock: 0 says no.
 //!
-//! The most that was ever alive is kept for each site without a walk over all of them. A peak has a number.
-//! A site that changes for the first time since the last peak first puts aside what is alive there; one that
-//! has not changed since then has its share at the peak alive still.
+//! The most that was ever alive is kept for each site without a walk over all of them. A peak has a number. A site that
+//! changes for the first time since the last peak first puts aside what is alive there; if a site has not changed since
+//! then, its share at the peak is still alive.
 //!
 //! Invariants, under the lock:
 //! 1. every record with an address is in that address's chain, and the others are in the list of free ones, or
 //!    were never used.
 //! 2. a site's `live` is the sum over its records; `total` is the sum over all sites.
-//! 3. sites are never moved or removed but by [`clear`], which removes all records first. Each is written whole,
+//! 3. sites are never moved or removed except by [`clear`], which removes all records first. Each is written whole,
 //!    with its frames behind it, before anything leads to it.
 
 pub use super::area::{Amount, Site};
@@ -26,12 +26,12 @@ use crate::sys::{mem, time};
 pub const FRAMES: usize = 127;
 /// One block, in the unit that blocks are counted in.
 pub const ONE: u64 = 1 << 16;
-/// Most bytes of sites at the default rate; a finer profile may have as many times more.
+/// Most bytes of sites at the default rate; a profile with an n times finer rate may have n times more.
 const SITES_AT_DEFAULT: usize = 3 << 19;
 
 static LOCK: Lock = Lock::new();
 static HEADS: Heads = Heads::new();
-/// Records ever used, and the first free one plus 1. Under the lock, as what follows.
+/// Records ever used, and the first free one plus 1. Under the lock, like what follows.
 pub static USED: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Where the next site goes, and the most bytes of them.
@@ -41,11 +41,11 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 pub static TOTAL: AtomicU64 = AtomicU64::new(0);
 pub static TOP: AtomicU64 = AtomicU64::new(0);
 pub static PEAK: AtomicU64 = AtomicU64::new(0);
-/// Odd while anything here changes, and another number afterwards: who reads from outside sees whether
-/// what it has read is of one moment.
+/// Odd while anything here changes, and another number afterwards: a reader from outside sees whether what it has read
+/// is of one moment.
 pub static CHANGES: AtomicU64 = AtomicU64::new(0);
 
-/// The lock, held by whoever changes something.
+/// The lock, held by a thread that changes something.
 pub struct Changing<'a>(#[expect(dead_code, reason = "gives the lock back")] Guard<'a>);
 
 impl<'a> Changing<'a> {
@@ -55,7 +55,7 @@ impl<'a> Changing<'a> {
         Changing(guard)
     }
 
-    /// `None`: a fork stands in the way.
+    /// Takes the lock. Returns `None` if a fork stands still.
     pub(super) fn enter() -> Option<Changing<'static>> {
         LOCK.enter().map(Changing::under)
     }
@@ -72,9 +72,9 @@ impl<'a> Changing<'a> {
             sum.store(0, Ordering::Relaxed);
         }
         let (start, length) = area.tables();
-        // SAFETY: invariant 1 of `prof::area`: mapped for ever, and its lock is held. Whoever reads a head meanwhile
-        // reads either 0 or what it was, and then waits for the lock. What the kernel does not take back is zeroed by
-        // hand.
+        // SAFETY: invariant 1 of `prof::area`: mapped for ever, and its lock is held. A thread that reads a head
+        // meanwhile reads either 0 or what it was, and then waits for the lock. What the kernel does not take back is
+        // zeroed by hand.
         unsafe {
             if !mem::discard(start, length) {
                 (start as *mut u8).write_bytes(0, length);
@@ -90,7 +90,7 @@ impl Drop for Changing<'_> {
     }
 }
 
-/// What the samples say of the whole process.
+/// The samples' sums over the whole process.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Totals {
     /// Bytes alive.
@@ -106,7 +106,7 @@ pub fn prepare(rate: usize) -> bool {
     make(&LOCK.lock(), rate)
 }
 
-/// The same for whoever must not wait until a fork is over; with the lock.
+/// The same for callers that must not wait until a fork is over; returns the lock.
 pub fn enter(rate: usize) -> Option<Changing<'static>> {
     let guard = LOCK.enter()?;
     make(&guard, rate).then(|| Changing::under(guard))
@@ -126,10 +126,10 @@ fn head_of(area: Area, address: usize) -> &'static AtomicU32 {
     area.head(HEADS.of(hash_of(address)))
 }
 
-/// The kinds of larger blocks begin here.
+/// The kind of the first larger blocks.
 pub const LARGE_KINDS: u16 = 64;
 
-/// A number for blocks of about the same size: a small one's class, [`LARGE_KINDS`] and the binary logarithm for
+/// A number for blocks of about the same size: the class for small ones, [`LARGE_KINDS`] plus the binary logarithm for
 /// others.
 pub fn kind_of(usable: usize) -> u16 {
     if usable <= SMALL_MAX {
@@ -139,7 +139,7 @@ pub fn kind_of(usable: usize) -> u16 {
     }
 }
 
-/// Bytes of a kind's blocks: exact for small ones, and the next power of two below for others.
+/// Bytes of a kind's blocks: exact for small ones, the next power of two below for others.
 pub fn size_of_kind(kind: u16) -> u64 {
     match usize::from(kind) {
         class if class <= LAST_CLASS => size_of_class(class) as u64,
@@ -155,7 +155,7 @@ pub struct Drawn {
     pub size: usize,
     /// Bytes of the block.
     pub usable: usize,
-    /// The rate that it was drawn with; 0: every block is.
+    /// The rate that it was drawn with; 0 if every block is recorded.
     pub rate: usize,
     /// See [`Record`].
     pub home: u32,
@@ -167,11 +167,11 @@ pub struct Drawn {
 pub enum Origin<'a> {
     /// A stack.
     Stack(&'a [usize]),
-    /// A site that is there for ever.
+    /// A site that stays for ever.
     Site(u32),
 }
 
-/// Keeps a sample. `false`: there is no room, or a fork stands in the way.
+/// Keeps a sample. Returns `false` if there is no room, or a fork stands still.
 pub fn insert(drawn: Drawn, origin: Origin) -> bool {
     let Drawn { address, size, usable, rate, home, thread } = drawn;
     let Some(area) = Area::get() else { return false };
@@ -182,7 +182,7 @@ pub fn insert(drawn: Drawn, origin: Origin) -> bool {
     let born = time::now_ms();
     let Some(table) = Changing::enter() else { return false };
     end_what_was_left(area, &table);
-    // One whose end found no place.
+    // Takes out a sample whose end found no place.
     take(area, address, &table);
     // SAFETY: under the lock; indices come from `new_record` and `site_of`: invariant 1 of `prof::area`.
     unsafe {
@@ -216,10 +216,10 @@ pub(super) fn may_have(area: Area, address: usize) -> bool {
     head_of(area, address).load(Ordering::Relaxed) != 0
 }
 
-/// Addresses whose samples ended while a fork stood still; 0: none. Whoever has the lock next ends them, before
-/// it enters another sample there. What finds no place stays in the profile until then.
+/// Addresses whose samples ended while a fork stood still; 0 if none. The next thread that has the lock ends them,
+/// before it enters another sample there. A sample that finds no place here stays in the profile until then.
 static LATER: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
-/// Whether there are any.
+/// Whether there may be any.
 static ANY_LATER: AtomicBool = AtomicBool::new(false);
 
 #[cold]
@@ -232,7 +232,7 @@ pub(super) fn leave_for_later(address: usize) {
     }
 }
 
-/// Ends what was left.
+/// Ends the samples that were left.
 fn end_what_was_left(area: Area, table: &Changing) {
     if ANY_LATER.swap(false, Ordering::Acquire) {
         for slot in &LATER {
@@ -244,7 +244,7 @@ fn end_what_was_left(area: Area, table: &Changing) {
     }
 }
 
-/// Ends the samples of all blocks that `ends` says so of.
+/// Ends the samples of all blocks for which `ends` returns true.
 pub fn remove_all(ends: impl Fn(usize) -> bool) {
     let Some(area) = Area::get() else { return };
     let Some(table) = Changing::enter() else { return };
@@ -257,7 +257,7 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
     }
 }
 
-/// Takes the sample of a block out, if it is one, for whoever may put it back.
+/// Takes out the sample of a block, if it is one; the caller may put it back.
 #[cold]
 #[inline(never)]
 pub fn set_aside(address: usize) -> Option<Record> {
@@ -265,7 +265,7 @@ pub fn set_aside(address: usize) -> Option<Record> {
     take(area, address, &Changing::enter()?)
 }
 
-/// Puts back what was taken out: nothing has become of the block.
+/// Puts back a sample that was taken out: its block is unchanged.
 pub fn put_back(record: Record) {
     let Some(area) = Area::get() else { return };
     let Some(_guard) = Changing::enter() else { return };
@@ -283,7 +283,7 @@ pub fn put_back(record: Record) {
 /// Enters a record that is about to count. Under the lock.
 ///
 /// # Safety
-/// The record is nobody's, and its site is one.
+/// The record must be unused, and its site must be one.
 unsafe fn link(area: Area, index: u32, record: Record) {
     // SAFETY: as the caller says.
     unsafe {
@@ -300,7 +300,7 @@ unsafe fn link(area: Area, index: u32, record: Record) {
     }
 }
 
-/// Counts a sample more. Under the lock.
+/// Counts one more sample. Under the lock.
 fn count(bytes: u64) {
     let total = TOTAL.fetch_add(bytes, Ordering::Relaxed) + bytes;
     if total > TOP.load(Ordering::Relaxed) {
@@ -326,7 +326,7 @@ fn grow(area: Area) {
     });
 }
 
-/// Takes a block's record out, if it has one.
+/// Takes out a block's record, if it has one.
 pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
     let head = head_of(area, address);
     let mut before = 0;
@@ -362,7 +362,7 @@ pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
     None
 }
 
-/// Before a site changes: what was alive there at the last peak, unless it has changed since.
+/// Before a site changes: puts aside what was alive there at the last peak, unless it has changed since.
 fn put_peak_aside(s: &mut Site) {
     let peak = PEAK.load(Ordering::Relaxed);
     if s.peak != peak {
@@ -371,12 +371,12 @@ fn put_peak_aside(s: &mut Site) {
     }
 }
 
-/// What was alive at a site when most was alive in all.
+/// What was alive at a site when most was alive in total.
 pub fn at_peak(s: &Site, peak: u64) -> Amount {
     if s.peak == peak { s.at_peak } else { s.live }
 }
 
-/// A record nobody has. Under the lock.
+/// An unused record. Under the lock.
 fn new_record(area: Area) -> Option<u32> {
     let free = FREE.load(Ordering::Relaxed) as u32;
     if free != 0 {
@@ -391,10 +391,10 @@ fn new_record(area: Area) -> Option<u32> {
     })
 }
 
-/// The site of a stack and a kind. When there is room for no more sites, that of no stack. Under the lock.
+/// The site of a stack and a kind; the site of no stack if there is no room for more sites. Under the lock.
 ///
 /// # Safety
-/// The lock is held.
+/// The lock must be held.
 pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<u32> {
     let depth = frames.len().min(FRAMES);
     let mut hash = u64::from(kind) | (depth as u64) << 32;
@@ -445,7 +445,7 @@ pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<
 /// A site's frames.
 ///
 /// # Safety
-/// They are behind it and do not change.
+/// They must be behind it and must not change.
 pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
     // SAFETY: passed on (invariant 3).
     unsafe { core::slice::from_raw_parts(s.add(1).cast(), usize::from((*s).depth)) }
@@ -458,7 +458,7 @@ pub fn clear() {
     }
 }
 
-/// What the samples say of the whole process.
+/// The samples' sums over the whole process.
 pub fn totals() -> Totals {
     Totals {
         live: TOTAL.load(Ordering::Relaxed),
@@ -479,16 +479,16 @@ pub fn lock_for_fork() -> &'static Lock {
     &LOCK
 }
 
-/// Copies the sites to a mapping of `length` bytes. Where they end in it, and the number of the last peak; `None`: a
-/// fork stands in the way.
+/// Copies the sites to a mapping of `length` bytes. Returns where they end in it, and the number of the last peak;
+/// `None` if a fork stands still.
 ///
 /// # Safety
-/// The mapping is the caller's.
+/// The mapping must be the caller's.
 pub(super) unsafe fn copy_sites(area: Area, to: usize, length: usize) -> Option<(usize, u64)> {
     let table = Changing::enter()?;
     end_what_was_left(area, &table);
     let end = SITES.load(Ordering::Relaxed).min(length);
-    // SAFETY: both are mapped and so long; under the lock nobody writes the sites.
+    // SAFETY: both are mapped and that long; under the lock no thread writes the sites.
     unsafe { (to as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end) };
     Some((end, PEAK.load(Ordering::Relaxed)))
 }
