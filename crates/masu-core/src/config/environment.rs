@@ -1,8 +1,8 @@
 //! From the environment to a [`Config`].
 //!
-//! Two walks over the variables give the precedence: `MASU_CONF` first, then one variable per key.
-//! Mistakes are counted on the way and told afterwards, in a second run over the same variables,
-//! because `show_errors` may be the last thing set.
+//! Two walks over the variables give the precedence: `MASU_CONF` first, then one variable per key. Mistakes
+//! are counted on the way and reported afterwards, in a second run over the same variables, because
+//! `show_errors` may be the last thing set.
 
 use core::ffi::{CStr, c_char};
 
@@ -18,7 +18,7 @@ impl Config {
     /// [`under_environment`](Config::under_environment) of the defaults.
     ///
     /// # Safety
-    /// As there.
+    /// As for that.
     pub unsafe fn parse(
         envp: *const *const c_char,
         secure: bool,
@@ -28,13 +28,13 @@ impl Config {
         unsafe { Config::DEFAULT.under_environment(envp, secure, sink) }
     }
 
-    /// Reads the configuration from the environment `envp`, over what stands in `self`, and writes
-    /// warnings and, with `verbose`, the effective configuration to `sink`. A `secure` process gets
-    /// `self` under its policy.
+    /// Reads the configuration from the environment `envp`, over the values in `self`, and writes warnings
+    /// and, with `verbose`, the effective configuration to `sink`. A `secure` process gets `self` under its
+    /// policy.
     ///
     /// # Safety
-    /// `envp` is null or points to a null-terminated array of pointers to C strings, none of which
-    /// changes during the call, nor as long as the result is used: a path in it is where the string is.
+    /// `envp` must be null or point to a null-terminated array of pointers to C strings, none of which
+    /// changes during the call, nor as long as the result is used: a path in it stays where the string is.
     pub unsafe fn under_environment(
         self,
         envp: *const *const c_char,
@@ -48,8 +48,8 @@ impl Config {
         self.with_variables(unsafe { Variables::new(envp) }, sink)
     }
 
-    /// Reads the configuration from `variables`, each `NAME=value`, over what stands in `self`. They stay as
-    /// long as the result is used, as for [`under_environment`](Config::under_environment).
+    /// Reads the configuration from `variables`, each `NAME=value`, over the values in `self`. They must stay
+    /// as long as the result is used, as for [`under_environment`](Config::under_environment).
     pub(super) fn with_variables<'a>(
         self,
         variables: impl Iterator<Item = &'a [u8]> + Clone,
@@ -68,7 +68,7 @@ impl Config {
     }
 }
 
-/// Writes what is wrong with the variables, which are applied once more on a copy for that, and with
+/// Writes what is wrong with the variables, for which they are applied once more to a copy, and with
 /// `verbose` what is in force.
 #[cold]
 #[inline(never)]
@@ -96,7 +96,7 @@ fn apply<'a>(
     let list = assignments.clone().find(|&(name, _)| name == LIST);
     for item in list.iter().flat_map(|(_, list)| list.split(|&byte| byte == b',')) {
         let item = item.trim_ascii();
-        // A comma too many is no mistake.
+        // An extra comma is no mistake.
         if item.is_empty() {
             continue;
         }
@@ -136,7 +136,7 @@ struct Mistake<'a> {
 }
 
 impl Mistake<'_> {
-    /// Writes the one line that says what is wrong and how to put it right.
+    /// Writes the one line that says what is wrong and how to correct it.
     fn tell(&self, text: &mut Text) {
         text.str("masu: warning: ");
         if self.origin == Origin::List {
@@ -171,13 +171,13 @@ impl Mistake<'_> {
 }
 
 /// Whether a name after the prefix belongs to the project's tools, entry points and tests, not to the engine:
-/// such a variable is not a mistyped key. The first word says so.
+/// such a variable is not a mistyped key. Its first word shows it.
 fn is_no_key(name: &[u8]) -> bool {
     let word = name.split(|&byte| byte == b'_').next();
     matches!(word, Some(LIST | b"LIB" | b"LAB" | b"TEST" | b"DISABLE"))
 }
 
-/// What stands before and after the first byte that `separates`.
+/// The bytes before and after the first byte that `separates`.
 fn split_at(bytes: &[u8], separates: impl Fn(u8) -> bool) -> Option<(&[u8], &[u8])> {
     let at = bytes.iter().position(|&byte| separates(byte))?;
     Some((bytes.get(..at)?, bytes.get(at + 1..)?))
@@ -192,8 +192,8 @@ struct Variables<'a> {
 
 impl Variables<'_> {
     /// # Safety
-    /// As for [`Config::under_environment`], as long as the iterator or a string from it is in use; `envp` is
-    /// not null.
+    /// As for [`Config::under_environment`], as long as the iterator or a string from it is in use; `envp`
+    /// must not be null.
     unsafe fn new(envp: *const *const c_char) -> Self {
         Variables { next: envp, strings: core::marker::PhantomData }
     }

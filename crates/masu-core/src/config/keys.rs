@@ -1,7 +1,7 @@
 //! The table of keys.
 //!
-//! A row is: documentation, name, kind, default. From it come the field of [`Config`] and of
-//! [`Origins`], the name in the environment, the parser and the line in the effective configuration.
+//! A row is: documentation, name, kind, default. It makes the field of [`Config`] and of [`Origins`], the name in the
+//! environment, the parser and the line in the effective configuration.
 
 use super::Origin;
 use super::kinds::{
@@ -12,7 +12,7 @@ use super::policy::Policy;
 use super::words::{nth, position};
 use crate::text::Text;
 
-/// What became of `key:value`.
+/// The outcome of `key:value`.
 pub(super) enum Outcome {
     /// The value is set.
     Set,
@@ -91,7 +91,7 @@ macro_rules! keys {
 impl Config {
     /// Sets the key called `name`, as a user writes it, to what `value` says.
     pub(super) fn set(&mut self, name: &[u8], value: &[u8], origin: Origin) -> Outcome {
-        // The list's last word is the nothing behind its last space.
+        // The list's last word is the empty one behind its last space.
         let at = position(NAMES, name).filter(|_| !name.is_empty());
         let row = at.and_then(|i| Some((*Key::ALL.get(i)?, *Key::TAGS.get(i)?)));
         let Some((key, tag)) = row else { return Outcome::UnknownKey };
@@ -121,10 +121,9 @@ impl Config {
 }
 
 keys! {
-    /// A set of values for all keys that nobody sets; see `docs/configuration.md`.
+    /// A set of values for all keys that are not set; see `docs/configuration.md`.
     policy: Policy = Policy::Default;
-    /// How long freed memory stays with the process before it goes back to the system. Zero gives
-    /// it back at once.
+    /// How long freed memory stays with the process before it goes back to the system. At zero it goes back at once.
     decay: Delay = Delay::Millis(500);
     /// Bytes of stale memory above which a background thread may be started to give it back.
     budget: Size = 4 << 20;
@@ -134,17 +133,15 @@ keys! {
     run_cache: Size = 1 << 20;
     /// Most bytes of freed huge blocks kept until they decay.
     huge_cache: Size = 1 << 30;
-    /// Most full spans that a heap keeps as its own once other threads allocate too; further ones go
-    /// to whoever frees into them.
+    /// Most full spans that a heap keeps as its own once other threads allocate too; further ones go to the threads
+    /// that free into them.
     retain_full: Count = 32;
-    /// Whether a heap beyond 32 MiB that grows, and blocks where the last ones were filled, take huge pages
-    /// of 2 MiB.
+    /// Whether a heap beyond 32 MiB that grows, and blocks if the last ones were filled, take huge pages of 2 MiB.
     huge_pages: Flag = true;
     /// Whether fresh memory is faulted in when it is taken from the system, not when it is used.
     populate: Flag = false;
-    /// Bytes in use above which the engine gives back at once all that is free and then calls the
-    /// program's callback. `auto`: nine tenths of the memory limit of the process's control group, if
-    /// there is one. Zero: no limit.
+    /// Bytes in use above which the engine at once gives back all that is free and then calls the program's callback.
+    /// `auto`: nine tenths of the memory limit of the process's control group, if it has one. Zero: no limit.
     limit_soft: LimitOrAuto = LimitOrAuto::AUTO;
     /// Bytes in use that allocations never exceed: they fail. Zero: no limit.
     limit_hard: Limit = 0;
@@ -152,43 +149,43 @@ keys! {
     cgroup: Flag = true;
     /// Statistics at exit: as text, or as a line of JSON.
     show_stats: Statistics = Statistics::Off;
-    /// The file that they are appended to; `%p` in its name is the process. To name one is to ask for them.
+    /// The file that they are appended to; `%p` in its name is the process. Naming one asks for them.
     stats_file: File = File::STDERR;
     /// Whether a heap profile is taken from the start on.
     prof: Flag = false;
     /// Bytes between two samples of the profile, on average.
     prof_rate: Size = 512 << 10;
-    /// The file that the profile is written to at exit; `%p` in its name is the process. To name one is to ask for
-    /// a profile.
+    /// The file that the profile is written to at exit; `%p` in its name is the process. Naming one asks for a
+    /// profile.
     prof_file: NoFile = File::STDERR;
-    /// Whether the user's other processes may read this one where the kernel lets only its parents do so (Yama's
-    /// `ptrace_scope` 1): for `masu explain` and its like.
+    /// Whether the user's other processes may read this one if the kernel lets only its parents do so (Yama's
+    /// `ptrace_scope` 1): for `masu explain` and similar tools.
     observe: Flag = false;
-    /// This configuration on stderr at start.
+    /// Prints this configuration on stderr at start.
     verbose: Flag = false;
-    /// A line on stderr for every mistake found: bad options, and what `on_error` is about.
+    /// A line on stderr for every mistake found: bad options, and the mistakes of `on_error`.
     show_errors: Flag = true;
-    /// What is done when the program frees, resizes or measures what is not a live block.
+    /// What happens when the program frees, resizes or measures a pointer that is not a live block's.
     on_error: OnError = OnError::Abort;
     /// Whether every block lies where mistakes harm least and are found soonest.
     hardened: Flag = false;
-    /// Bytes of freed blocks that wait, for each size and arena, in an order that is drawn until they are used again.
+    /// Bytes of freed blocks that wait, for each size and arena, in random order until they are used again.
     quarantine_random: Size = 16 << 10;
-    /// And then as many in a queue.
+    /// Bytes of those that then wait in a queue.
     quarantine_queue: Size = 16 << 10;
-    /// Of so many slabs one is inaccessible; 0: none.
+    /// One slab in this many is inaccessible; 0: none.
     guard_slabs: Count = 8;
-    /// Whether small blocks of a hardened heap have memory tags, where the processor does (AArch64's MTE).
+    /// Whether small blocks of a hardened heap have memory tags, if the processor supports them (AArch64's MTE).
     hardened_tags: MemoryTags = MemoryTags::Auto;
     /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
     block_stacks: Flag = false;
     /// Whether blocks that are in use at exit are listed by these stacks.
     show_leaks: Flag = false;
-    /// How many small blocks lie between inaccessible pages: one in so many; 0: none.
+    /// Which share of small blocks lies between inaccessible pages: one in this many; 0: none.
     guard: OneIn = 0;
-    /// Most of them at a time, times two: what was freed has its slot too.
+    /// Most of them at a time, times two: freed blocks have slots too.
     guard_slots: Count = 256;
-    /// Whether a fault near such a block is told of.
+    /// Whether a fault near such a block is reported.
     guard_report: Flag = true;
     /// The file that reports of guarded blocks are appended to; `%p` in its name is the process.
     guard_file: NoFile = File::STDERR;

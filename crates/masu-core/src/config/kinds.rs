@@ -1,22 +1,21 @@
-//! The kinds of value a key can have: how each is read, shown, and described to somebody who got
-//! it wrong.
+//! The kinds of value a key can have: how each is read, shown, and described to a user who got it wrong.
 //!
 //! Numbers are decimal, may have a fraction (`1.5GiB`), and carry their unit. Sizes are binary:
 //! `k`, `KB` and `KiB` all mean 1024 bytes. A bare number is bytes, or milliseconds.
 //!
-//! Every value fits a word, and one function reads all kinds and one shows them: a function for each
-//! would take four times the space in the library, for what runs once.
+//! Every value fits a word, and one function reads all kinds and one shows them: a function for each would take
+//! four times the space in the library, for code that runs once.
 //!
 //! Invariants:
-//! 1. a [`File`]'s `start` is null, or points to `length` bytes that nobody changes as long as the value is used.
-//!    [`File::new`] takes them for ever; `File::read` only looks at what the caller of
+//! 1. a [`File`]'s `start` is null, or points to `length` bytes that do not change as long as the value is used.
+//!    [`File::new`] takes them for ever; `File::read` only takes what the caller of
 //!    [`Config::under_environment`](super::Config::under_environment) vouches for.
 
 use super::policy::Policy;
 use super::words::{nth, position};
 use crate::text::{self, Text};
 
-/// What tells the kinds apart at run time.
+/// Tells the kinds apart at run time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Tag {
@@ -61,15 +60,15 @@ pub trait Kind {
     /// The word for a value.
     fn word(value: Self::Value) -> u64;
 
-    /// Reads what a user wrote; `None` if it has not this kind's form.
+    /// Reads what a user wrote; `None` if it does not have this kind's form.
     #[cfg(test)]
     fn parse(written: &[u8]) -> Option<Self::Value> {
         parse(Self::TAG, written).map(Self::from_word)
     }
 }
 
-/// Kinds whose values are words of a list: the variants of an enum without fields. Any other
-/// word stands for the last.
+/// Kinds whose values are words of a list: the variants of an enum without fields. Any other word stands for the
+/// last one.
 macro_rules! words {
     ($($of:ident: $($variant:ident)*, $other:ident;)*) => {$(
         impl Kind for $of {
@@ -114,14 +113,14 @@ pub fn form(tag: Tag) -> &'static str {
     }
 }
 
-/// What counts as no, in the first half, and as yes.
+/// The words for no, in the first half, and for yes.
 const FLAGS: &str = "0 false no off 1 true yes on";
 /// [`OnError`], in the order of its values.
 const ON_ERROR: &str = "abort report ignore";
 const UNITS_OF_SIZE: &str = " b k kb kib m mb mib g gb gib t tb tib";
 const UNITS_OF_TIME: &str = " ms s m min h";
 
-/// The word for what a user wrote; `None` if it has not the kind's form.
+/// The word for what a user wrote; `None` if it does not have the kind's form.
 pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
     let flag = || position(FLAGS, written).map(|i| u64::from(i >= 4));
     match tag {
@@ -231,22 +230,22 @@ pub struct Size;
 
 bytes!(Size);
 
-/// Most bytes; 0: as many as there are.
+/// Most bytes; 0 for no limit.
 pub struct Limit;
 
 bytes!(Limit);
 
-/// Most bytes; 0: as many as there are; [`AUTO`](LimitOrAuto::AUTO): as many as the system allows.
+/// Most bytes; 0 for no limit, [`AUTO`](LimitOrAuto::AUTO) for what the system allows.
 pub struct LimitOrAuto;
 
 impl LimitOrAuto {
-    /// As many as the system allows.
+    /// What the system allows.
     pub const AUTO: usize = usize::MAX;
 }
 
 bytes!(LimitOrAuto);
 
-/// One in so many; 0: none.
+/// One in this many; 0 for none.
 pub struct OneIn;
 
 bytes!(OneIn);
@@ -309,7 +308,7 @@ impl Kind for Delay {
     }
 }
 
-/// Who gives memory back while the program is idle.
+/// What gives memory back while the program is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackgroundThread {
     /// A thread once there is enough to give back and the program is already multi-threaded.
@@ -323,17 +322,17 @@ pub enum BackgroundThread {
 /// Whether small blocks of a hardened heap have memory tags. Its words are those of [`BackgroundThread`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryTags {
-    /// Where the processor has them, and is not an emulated one.
+    /// If the processor supports them, and is not an emulated one.
     Auto,
-    /// Where the processor has them.
+    /// If the processor supports them.
     On,
-    /// Nowhere.
+    /// Never.
     Off,
 }
 
 const _: () = assert!(MemoryTags::Off as u64 == BackgroundThread::Off as u64);
 
-/// What is done about a pointer that is not a live block's, once it is known.
+/// What happens when a pointer is found not to be a live block's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// A line is written, and the process ends by `SIGABRT`.
@@ -355,15 +354,15 @@ pub enum Statistics {
     Json,
 }
 
-/// The path of a file, or standard error: where it stands, for whoever reads it has no memory of its own to
-/// keep it in.
+/// The path of a file, or standard error. The path stays where the user wrote it, because its reader has no
+/// memory of its own to keep it in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
     start: *const u8,
     length: usize,
 }
 
-// SAFETY: invariant 1: what it points to is only read, and does not change.
+// SAFETY: invariant 1: the bytes that it points to are only read, and do not change.
 unsafe impl Sync for File {}
 // SAFETY: invariant 1, as for `Sync`.
 unsafe impl Send for File {}
@@ -381,7 +380,7 @@ impl File {
         File { start: path.as_ptr(), length: path.len() }
     }
 
-    /// What a user wrote; `None` if it is no path. O(1).
+    /// The path that a user wrote; `None` if it is no path. O(1).
     fn read(written: &[u8]) -> Option<File> {
         if position("stderr", written).is_some() {
             return Some(File::STDERR);
@@ -392,7 +391,7 @@ impl File {
         fits.then_some(File { start: written.as_ptr(), length: written.len() })
     }
 
-    /// The path; nothing for standard error.
+    /// The path; empty for standard error.
     pub fn path(&self) -> &[u8] {
         if self.start.is_null() {
             return &[];

@@ -1,4 +1,4 @@
-//! Options: what a user may set, and where each value came from.
+//! Options: what a user can set, and where each value came from.
 //!
 //! A process is configured once, at start, from its environment:
 //!
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key is also a
-//! variable of its own, `MASU_` and the key in capitals, and this one wins: built-in default <
-//! policy < what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.`
-//! and `-` count as `_` in keys.
+//! variable of its own, `MASU_` and the key in capitals, and this one wins: built-in default < policy
+//! < what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.` and
+//! `-` count as `_` in keys.
 //!
 //! A mistake never stops a program. An unknown key or a value of the wrong form is one line on
 //! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs

@@ -3,7 +3,7 @@
 use super::keys::NAMES;
 use super::words::{each, plain};
 
-/// Longest word compared; a longer one is nobody's typing mistake.
+/// Longest word compared; a longer one is not a typing mistake.
 const LONGEST: usize = 31;
 
 /// The key nearest to `written`, if at most half of it would have to change.

@@ -1,7 +1,7 @@
-//! Policies: a name for a set of values, for those who would rather say what they run than tune it.
+//! Policies: a name for a set of values, for users who would rather say what they run than tune it.
 //!
-//! `policy:container` sets every key of its column below that nobody has set explicitly, wherever: a
-//! key in the environment or in the program wins over the policy, whichever came first.
+//! `policy:container` sets every key of its column below that is not set explicitly anywhere: a key in the
+//! environment or in the program wins over the policy, whichever comes first.
 //!
 //! # What a name promises
 //!
@@ -23,20 +23,20 @@ pub enum Policy {
     LowMemory,
     /// Speed first: keep what was freed for the next phase.
     Throughput,
-    /// A service under a memory limit that many like it share a machine with.
+    /// A service under a memory limit, on a machine that it shares with many like it.
     Container,
     /// No page fault, no purge and no second thread behind the program's back.
     Realtime,
-    /// Mistakes harm least, and are found soonest.
+    /// Mistakes harm least, and show soonest.
     Hardened,
-    /// For tests: as hardened, and as many blocks as can be between inaccessible pages.
+    /// For tests: like hardened, with as many blocks as possible between inaccessible pages.
     Debug,
 }
 
 /// The edition of the table.
 const EDITION: &[u8] = b"1";
 
-/// As the default.
+/// Like the default.
 const SAME: u64 = u64::MAX - 1;
 const NEVER: u64 = Delay::Never.to_word();
 const ON: u64 = BackgroundThread::On as u64;
@@ -70,7 +70,7 @@ impl Policy {
     pub(super) const NAMES: &str =
         "default low-memory throughput container realtime hardened debug";
 
-    /// The policy that `written`, a name with or without an edition, is.
+    /// The policy that `written` names, with or without an edition.
     pub(super) fn read(written: &[u8]) -> Option<Policy> {
         let mut parts = written.splitn(2, |&byte| byte == b'@');
         let name = parts.next()?;
@@ -82,10 +82,10 @@ impl Policy {
 }
 
 impl Config {
-    /// Gives every key that nobody has set the value that the policy has for it.
+    /// Gives every key that is not set the value that the policy has for it.
     pub(super) fn under_policy(mut self) -> Config {
         for (key, values) in &TABLE {
-            // The default has no column: every value is as the default.
+            // The default policy has no column: it changes no value.
             let value = values.get((self.policy as usize).wrapping_sub(1));
             if let Some(&value) = value.filter(|&&value| value != SAME)
                 && self.origin(*key) == Origin::BuiltIn

@@ -1,4 +1,4 @@
-//! What the environment says and what becomes of it.
+//! From an environment to a configuration.
 
 extern crate std;
 use super::kinds::{Count, Flag, Kind, Size};
@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::string::String;
 use std::vec::Vec;
 
-/// The configuration that `variables` make, and what was said about them.
+/// The configuration that `variables` make, and the warnings about them.
 fn read(variables: &[&str]) -> (Config, String) {
     let mut said = Vec::new();
     let mut sink = |bytes: &[u8]| said.extend_from_slice(bytes);
@@ -427,7 +427,7 @@ fn documented(key: &str) -> Vec<String> {
     row.split('|').map(|cell| cell.trim().trim_matches('`').into()).skip(2).take(7).collect()
 }
 
-/// What is shown of a key under `variables`: its value and its origin.
+/// How a key is shown under `variables`: its value and its origin.
 fn shown(variables: &[&str], key: &str) -> (String, String) {
     let variables: Vec<&str> = variables.iter().copied().chain(["MASU_VERBOSE=1"]).collect();
     let (_, said) = read(&variables);

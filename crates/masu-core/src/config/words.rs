@@ -1,7 +1,7 @@
 //! Lists of words, one string each with spaces between: what a user may write, and what is shown.
 //!
-//! A list in one string takes its letters and nothing else. An array of strings takes sixteen bytes
-//! more for each, and another twenty-four for the loader, which must adjust them at every start.
+//! A list in one string takes only its letters. An array of strings takes sixteen bytes more for
+//! each, and another twenty-four for the loader, which must adjust them at every start.
 
 /// A byte in its plain form: lower case, `_` between words of a name.
 pub fn plain(byte: u8) -> u8 {
@@ -25,7 +25,7 @@ pub fn position(list: &'static str, written: &[u8]) -> Option<usize> {
     each(list).position(same)
 }
 
-/// The word at a place in a list; nothing beyond its end.
+/// The word at a place in a list; empty beyond its end.
 #[inline(never)]
 pub fn nth(list: &'static str, n: usize) -> &'static [u8] {
     each(list).nth(n).unwrap_or(&[])
