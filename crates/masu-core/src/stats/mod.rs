@@ -1,7 +1,7 @@
-//! Always-on counters: kept per heap, merged when somebody reads them.
+//! Always-on counters: kept per heap, added up when they are read.
 //!
 //! Only slow paths count, so the hot paths pay nothing. A counter has one writer and any number of
-//! readers; a sum over heaps is a moment's picture, not a snapshot.
+//! readers; a sum over heaps is not a consistent snapshot.
 
 mod outlet;
 mod print;
@@ -14,7 +14,7 @@ pub use print::{json, print};
 pub use snapshot::{Stats, read};
 pub use tables::{ClassStats, HeapStats, heaps};
 
-/// The table by size class, entry `i` for class `i + 1`. O(spans), except for whoever asks all the time.
+/// The table by size class, entry `i` for class `i + 1`. O(spans), or less if it is called all the time.
 pub fn classes() -> [ClassStats; crate::size_class::LAST_CLASS] {
     recent::recent().classes
 }
@@ -31,7 +31,7 @@ impl Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// Adds to it: a load and a store, as there is one writer.
+    /// Adds to it: a load and a store, because there is one writer.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -67,7 +67,7 @@ pub struct Counters {
     pub adopted: Counter,
     /// Spans taken over by freeing into them.
     pub claimed: Counter,
-    /// Blocks freed into spans of other heaps, or of nobody.
+    /// Blocks freed into spans of other heaps, or without an owner.
     pub remote_frees: Counter,
     /// Medium blocks allocated.
     pub medium_allocs: Counter,

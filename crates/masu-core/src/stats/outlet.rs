@@ -1,4 +1,5 @@
-//! The statistics at exit, where the options say. Without them nothing here runs, and nothing is kept.
+//! Writes the statistics at exit, to where the options say. Without those options nothing here runs,
+//! and nothing is kept.
 
 use super::print;
 use crate::config::File;
@@ -10,7 +11,7 @@ use crate::text::Text;
 
 static OUTLET: Outlet = Outlet::new();
 
-/// At the start of a process that is to report: opens what it will report to.
+/// At the start of a process that is to report: opens its destination.
 #[cold]
 #[inline(never)]
 pub fn open(file: &File) {

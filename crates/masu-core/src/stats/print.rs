@@ -1,4 +1,5 @@
-//! The statistics as text, a `name value` line each, for people and for `grep`; and as a line of JSON.
+//! The statistics as text, a `name value` line each, for readers and for `grep`; and as a line of
+//! JSON.
 
 use super::snapshot::{Stats, read};
 use crate::config::words::each;
@@ -11,7 +12,7 @@ const NAMES: &str = "allocated active resident mapped retained metadata dirty th
                      medium_allocs huge_allocs huge_grown huge_moves huge_reused purge_ticks \
                      background_starts foreign_frees";
 
-/// How many of them, from the first on, are bytes.
+/// How many of them, from the first on, are in bytes.
 const IN_BYTES: usize = 13;
 
 const FIGURES: usize = size_of::<Stats>() / size_of::<u64>();
@@ -46,7 +47,7 @@ pub fn print(text: &mut Text) {
     rows(text);
 }
 
-/// The same of one process among several that write to a file.
+/// The same for one process among several that write to a file.
 pub fn print_of(process: u32, program: &[u8], text: &mut Text) {
     text.str("masu: statistics of process ").decimal(process.into());
     text.str(" (").printable(program).str(")").line();
@@ -85,7 +86,7 @@ mod tests {
     extern crate std;
     use super::*;
 
-    /// What `Debug` prints of a structure are its fields' names in their order.
+    /// `Debug` prints a structure's field names in their order.
     #[test]
     fn every_figure_has_its_name() {
         let fields = std::format!("{:?}", Stats::default());

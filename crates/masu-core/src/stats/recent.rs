@@ -1,11 +1,11 @@
-//! What takes a walk to count, counted as often as that is worth.
+//! Figures that take a walk to count, counted as often as that is worthwhile.
 //!
-//! The blocks of each class are found by looking at every span, and the heaps' counters by looking at
-//! every heap: about 10 ns each, and ten times that where caches are cold, as they are to whoever comes a
+//! The blocks of each class are found by looking at every span, and the heaps' counters by looking at every
+//! heap: about 10 ns each, and ten times that if caches are cold, as they are for a caller that comes a
 //! hundred times a second. A large program that polls would spend a noticeable share of a processor on that.
 //! So a walk makes a debt of as many looks as it took, and time pays [`LOOKS_PER_MS`] of them back, a
-//! thousandth of a processor. As long as the debt is below [`WALKS`] walks everybody who asks gets figures of
-//! this moment; who asks all the time gets those of the last walk until the debt allows the next one.
+//! thousandth of a processor. As long as the debt is below [`WALKS`] walks, every caller gets figures of this
+//! moment; after that, callers get those of the last walk until the debt allows the next one.
 
 use super::tables::for_each_span;
 use super::{ClassStats, Counters, Stats};
@@ -34,7 +34,7 @@ pub struct Recent {
 
 static LOCK: Lock = Lock::new();
 static LAST: Last = Last(UnsafeCell::new(Recent::NONE));
-/// Looks not paid for, and the time in milliseconds up to which they are. Under `LOCK`.
+/// Looks not yet paid for, and the time in milliseconds up to which they are. Under `LOCK`.
 static DEBT: AtomicU64 = AtomicU64::new(0);
 static PAID: AtomicU64 = AtomicU64::new(0);
 
@@ -43,15 +43,15 @@ struct Last(UnsafeCell<Recent>);
 // SAFETY: touched under `LOCK` only.
 unsafe impl Sync for Last {}
 
-/// The figures of now, or of the last walk if there were many lately. O(spans + heaps), O(1) then.
-/// Waits for nobody.
+/// The figures of now, or of the last walk if there were many lately. O(spans + heaps), or O(1) in the latter
+/// case. Does not wait.
 pub fn recent() -> Recent {
     let Some(_guard) = LOCK.try_lock() else { return walk() };
     let looks = (region::limit() >> GRANULE_SHIFT) as u64 + 4 * u64::from(heap::counts().1);
     let now = time::now_ms();
     let paid = now.wrapping_sub(PAID.swap(now, Ordering::Relaxed)).saturating_mul(LOOKS_PER_MS);
     let debt = DEBT.load(Ordering::Relaxed).saturating_sub(paid);
-    // SAFETY: the lock is held, under which alone it is touched.
+    // SAFETY: the lock is held, and it is touched only under the lock.
     let last = unsafe { &mut *LAST.0.get() };
     let due = debt < WALKS * looks;
     DEBT.store(if due { debt + looks } else { debt }, Ordering::Relaxed);

@@ -12,14 +12,14 @@ use crate::span::pool;
 use crate::sync::Ordering;
 use crate::{huge, purge, report};
 
-/// What the engine holds and has done, in bytes and counts.
+/// The engine's holdings and its work so far, in bytes and counts.
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
 pub struct Stats {
     /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins
     /// count as held.
     pub allocated: usize,
-    /// Bytes in spans, runs and huge blocks that hold any block.
+    /// Bytes in spans, runs and huge blocks that hold at least one block.
     pub active: usize,
     /// Bytes that may be resident: active, dirty and metadata.
     pub resident: usize,
@@ -29,11 +29,11 @@ pub struct Stats {
     pub retained: usize,
     /// Bytes mapped for the engine's own tables.
     pub metadata: usize,
-    /// Free bytes that have not yet been given back to the kernel.
+    /// Free bytes that have not been given back to the kernel.
     pub dirty: usize,
     /// Bytes in threads' caches of medium blocks.
     pub thread_cached: usize,
-    /// Of `active`, bytes in memory that hooks of the program have provided.
+    /// Of `active`, bytes in memory that the program's hooks have provided.
     pub hooked: usize,
     /// Of `active`, bytes in the pages of guarded blocks.
     pub guarded: usize,
@@ -81,10 +81,10 @@ pub struct Stats {
     pub foreign_frees: u64,
 }
 
-/// Reads the statistics: no lock, nothing stops. O(spans + heaps), except for whoever asks all the time, who gets
-/// the walked figures of a moment ago (`stats/recent.rs`).
+/// Reads the statistics: takes no lock and stops no thread. O(spans + heaps), except if it is called all the
+/// time: then the walked figures are those of a moment ago (`stats/recent.rs`).
 pub fn read() -> Stats {
-    // What is in the sums is as old as they are; all else is of now.
+    // The sums are as old as their walk; all other figures are of now.
     let mut s = recent().sums;
     let small = s.allocated;
     let (live, made) = heap::counts();

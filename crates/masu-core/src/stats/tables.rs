@@ -1,6 +1,6 @@
 //! Where the bytes are: by size class, and by the threads' heaps.
 //!
-//! Read without a lock while everybody goes on: a table is off by the blocks that move meanwhile.
+//! Read without a lock while other threads go on: a table is off by the blocks that move meanwhile.
 
 use crate::heap::{self, table};
 use crate::region::{self, GRANULE_SHIFT};
@@ -44,7 +44,7 @@ pub struct HeapStats {
     pub fresh_spans: u64,
     /// Spans without owner taken over when allocating, and when freeing into them.
     pub taken_spans: u64,
-    /// Blocks that its threads have freed into spans of other heaps, or of nobody.
+    /// Blocks that its threads have freed into spans of other heaps, or without an owner.
     pub remote_frees: u64,
     /// Medium blocks allocated.
     pub medium_allocs: u64,
@@ -94,7 +94,7 @@ pub(super) fn for_each_span(mut f: impl FnMut(&Look)) {
     }
 }
 
-/// Fills `table` with the first heaps ever made and returns how many there are. O(spans + heaps).
+/// Fills `table` with the first heaps ever made and returns how many heaps there are. O(spans + heaps).
 pub fn heaps(table: &mut [HeapStats]) -> usize {
     let mut made = 0;
     heap::for_each(|heap| {
@@ -117,7 +117,7 @@ pub fn heaps(table: &mut [HeapStats]) -> usize {
         made += 1;
     });
     for_each_span(|look| {
-        // Heaps stand in the table in the order of their numbers.
+        // Heaps are in the table in the order of their numbers.
         let row = table::index_of_id(look.owner).and_then(|index| table.get_mut(index as usize));
         if let Some(row) = row {
             row.spans += 1;
