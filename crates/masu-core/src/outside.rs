@@ -1,17 +1,16 @@
-//! What the engine says of itself to programs that read the process from outside: `masu explain`, `top`,
-//! `watch`.
+//! What the engine shows to programs that read the process from outside: `masu explain`, `top`, `watch`.
 //!
-//! A reader has the process's memory and nothing else: no debugging information, no symbol, no word from the
-//! process. It finds masu's note in the file's loaded headers. A second note says how far away [`PLACES`] words
-//! lie, which say how far away each variable and the [`Layout`] lie; the [`Layout`] says what is where in the
-//! tables. All of these are constants in a read-only page that the process itself never touches: they cost
-//! nothing, at start or later.
+//! A reader has only the process's memory: no debugging information, no symbol, no word from the process. It
+//! finds masu's note in the file's loaded headers. A second note says how far away [`PLACES`] words lie, which
+//! say how far away each variable and the [`Layout`] lie; the [`Layout`] says what is where in the tables. All
+//! of these are constants in a read-only page that the process itself never touches: they cost nothing, at
+//! start or later.
 //!
-//! A reader reads what others write. So it takes each figure for what it was at some moment, and checks
-//! every number that it uses as an index.
+//! A reader reads words that other threads write. So it takes each figure for what it was at some moment, and
+//! checks every number that it uses as an index.
 //!
-//! A reader that does not know the [`VERSION`] says so and reads nothing. The version follows from the names of
-//! all words and from `MEANING`, which changes whenever the meaning of a word does.
+//! A reader that does not know the [`VERSION`] reports that and reads nothing. The version follows from the
+//! names of all words and from `MEANING`, which changes whenever the meaning of a word does.
 
 mod layout;
 
@@ -39,14 +38,14 @@ const fn hash(names: &str, from: u64) -> u64 {
     hash
 }
 
-/// What `heap_live` says of a heap that a thread uses, and of one that a shard of the shared arena has.
+/// The value of `heap_live` for a heap that a thread uses, and for one that a shard of the shared arena has.
 pub const LIVE: u64 = crate::heap::table::LIVE as u64;
 /// See there.
 pub const LENDS: u64 = crate::heap::table::LENDS as u64;
 
 /// The type of the note that leads here.
 pub const NOTE_TYPE: u32 = 16;
-/// What the words begin with.
+/// The value of the first word.
 pub const MAGIC: u32 = 0x6d61_7375;
 
 /// The variables whose places are given, each as its distance from the first word.
@@ -65,7 +64,7 @@ pub enum Place {
     Mapped,
     /// Bytes that it can have; the window of huge blocks lies behind it.
     Capacity,
-    /// The units behind the last ones of both windows, 0 for one that has none.
+    /// The units behind the last ones of both windows, 0 for a window that has none.
     Ends,
     /// Heaps of threads ever made.
     Heaps,
@@ -117,13 +116,13 @@ pub enum Place {
     BackgroundStarts,
     /// Pointers freed that were not masu's.
     ForeignFrees,
-    /// Hard limit on the bytes in use; 0: no limit.
+    /// Hard limit on the bytes in use; 0 for no limit.
     LimitHard,
-    /// Bytes in use above which all free memory goes back; 0: not looked up yet, all ones: no limit.
+    /// Bytes in use above which all free memory goes back; 0 if not looked up so far, all ones for no limit.
     LimitSoft,
-    /// Whether a profile is taken, in words some of which may be written: see [`ask`].
+    /// Whether a profile is being taken, in words some of which may be written: see [`ask`].
     ProfSwitch,
-    /// Where the profile lies; 0: nowhere yet.
+    /// Where the profile lies; 0 if there is none so far.
     ProfArea,
     /// The function that walks stacks, by its address: see `unwinder_keeps` and `unwinder_bytes`.
     Unwinder,
@@ -139,7 +138,7 @@ pub enum Place {
     ProfBegun,
     /// Samples that could not be kept.
     ProfDropped,
-    /// Where the guarded blocks' slots begin; 0: there are none.
+    /// Where the guarded blocks' slots begin; 0 if there are none.
     GuardBase,
     /// The number of those slots.
     GuardCount,
@@ -149,13 +148,13 @@ pub enum Place {
     GuardLive,
     /// Bytes of the pages that they lie in.
     GuardPages,
-    /// Bytes mapped for what is known of hook memory.
+    /// Bytes mapped for the records of hook memory.
     HookTables,
     /// The place of the hardened heap's pools.
     HardenedPlace,
     /// The place of the pools of first-class heaps.
     HardenedHeaps,
-    /// Where the heads of these heaps' numbers lie; 0: there are none.
+    /// Where the heads of these heaps' numbers lie; 0 if there are none.
     HardenedHeads,
     /// Where threads' caches of its small blocks lie.
     HardenedCaches,
@@ -167,7 +166,7 @@ pub enum Place {
     HardenedDirty,
     /// The shapes of its slabs, by class.
     HardenedShapes,
-    /// What holds the table of its large blocks; 0: nothing.
+    /// The structure with the table of its large blocks; 0 if there is none.
     HardenedLarge,
     /// Bytes of its live large blocks.
     HardenedLargeLive,

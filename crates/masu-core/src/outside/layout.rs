@@ -32,7 +32,7 @@ use crate::stats::Counters;
 use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
 use core::mem::offset_of;
 
-/// Declares [`Layout`], all of words, and this engine's.
+/// Declares [`Layout`], all of words, and this engine's values.
 macro_rules! layout {
     ($($(#[$doc:meta])* $name:ident = $value:expr,)*) => {
         /// What is where in the engine's tables. Distances are in bytes.
@@ -48,10 +48,10 @@ macro_rules! layout {
         pub const WORD_NAMES: &str = concat!($(stringify!($name), " ",)*);
 
         impl Layout {
-            /// This engine's.
+            /// This engine's values.
             pub const HERE: Layout = Layout { $($name: $value as u64,)* sizes: sizes() };
 
-            /// From words that were read, if there are so many.
+            /// Builds a layout from words that were read, if there are enough.
             pub fn of(words: &[u64]) -> Option<Layout> {
                 let mut words = words.iter();
                 Some(Layout {
@@ -93,7 +93,7 @@ layout! {
     last_class = LAST_CLASS,
     /// Entries in a heap's tables by class.
     classes = CLASSES,
-    /// The tables begin so far below the window.
+    /// How far below the window the tables begin.
     below = region::BELOW,
     /// The page map: below the window.
     page_map_below = region::PAGE_MAP_BELOW,
@@ -103,7 +103,7 @@ layout! {
     page_map_owner = offset_of!(PageMapEntry, owner),
     /// Block size / 16.
     page_map_sixteenths = PageMapEntry::FIELDS[0],
-    /// Class; 0: no span in use.
+    /// Class; 0 if no span is in use.
     page_map_class = PageMapEntry::FIELDS[1],
     /// Kind: 1 a span, 2 runs.
     page_map_kind = PageMapEntry::FIELDS[2],
@@ -133,7 +133,7 @@ layout! {
     remote_emptied = RemoteWord::LENGTH[2],
     /// Mask of its state.
     remote_state_mask = RemoteWord::IS_LISTED[0],
-    /// The state of a span with room that nobody owns.
+    /// The state of a span with room that has no owner.
     remote_listed = RemoteWord::IS_LISTED[1],
     /// The records of chunks.
     run_chunks_below = region::RUN_CHUNKS_BELOW,
@@ -143,11 +143,11 @@ layout! {
     run_used = offset_of!(RunChunk, used),
     /// Free units that have not gone back.
     run_dirty = offset_of!(RunChunk, dirty),
-    /// Those that were so at the last purge.
+    /// Free units that had not gone back at the last purge either.
     run_old = offset_of!(RunChunk, old),
     /// Lengths of the runs that start at units, 16 bits each.
     run_units = RunChunk::UNITS_AT,
-    /// In a length: the run was freed, and waits in a thread's cache.
+    /// In a length: a flag that the run was freed, and waits in a thread's cache.
     run_freed = RunChunk::FREED_FLAG,
     /// Bytes of a shard's account. Each figure is a sum over all shards and wraps around.
     pages_stride = size_of::<CachePadded<Pages>>(),
@@ -163,13 +163,13 @@ layout! {
     heap_stride = region::HEAP_STRIDE,
     /// Where it begins in them.
     heap_at = HEAP_AT,
-    /// Bytes that a heap is long.
+    /// Bytes of a heap.
     heap_len = size_of::<Heap>(),
     /// Whether a thread has it.
     heap_live = offset_of!(Heap, live),
     /// The bins.
     heap_bins = offset_of!(Heap, bins),
-    /// In which classes the active span says what was put aside of them.
+    /// The classes for which the active span says what was put aside of them.
     heap_aside_classes = offset_of!(Heap, aside),
     /// The active spans.
     heap_active = offset_of!(Heap, active),
@@ -179,7 +179,7 @@ layout! {
     heap_runs = offset_of!(Heap, runs) + RunCache::FIELDS[1],
     /// Their number.
     medium_classes = MEDIUM_CLASSES,
-    /// The outbox's slots in use, less one.
+    /// The number of outbox slots in use, less one.
     heap_outbox_mask = offset_of!(Heap, outbox) + Outbox::FIELDS[0],
     /// The slots.
     heap_slots = offset_of!(Heap, outbox) + Outbox::FIELDS[1],
@@ -187,21 +187,21 @@ layout! {
     slots = SLOTS,
     /// Bytes of one.
     slot_stride = Outbox::SLOT,
-    /// What the chain in it takes yet.
+    /// How many more blocks or bytes the chain in it takes.
     slot_chain = Outbox::FIELDS[2],
     /// Its span.
     slot_span = Outbox::FIELDS[3],
-    /// Mask of what a chain takes yet, 0 if there is none.
+    /// Mask of how much more a chain takes, 0 if there is none.
     chain_left = Outbox::LEFT_MASK,
     /// Most blocks in a chain.
     chain_most = CHAIN,
     /// Most bytes in one.
     chain_bytes = CHAIN_BYTES,
-    /// Most of small ones in a chain, if they take no more than the bytes that follow.
+    /// Most small blocks in a chain, if they take no more than the bytes that follow.
     chain_most_small = CHAIN_OF_SMALL.0,
     /// Those bytes.
     chain_small_bytes = CHAIN_OF_SMALL.1,
-    /// The same where not all slots are in use.
+    /// The same if not all slots are in use.
     oversubscribed_chain_bytes = OVERSUBSCRIBED_CHAIN_BYTES,
     /// Bytes that the thread has allocated.
     heap_allocated = offset_of!(Heap, bytes) + ThreadBytes::FIELDS[0],
@@ -241,11 +241,11 @@ layout! {
     arena_inner = Arena::INNER_AT,
     /// Bytes of its live blocks in hook memory.
     arena_hooked_live = Arena::MEMORY_AT + Hooked::FIELDS[0],
-    /// Of the pages that these are in.
+    /// Bytes of the pages that these are in.
     arena_hooked_used = Arena::MEMORY_AT + Hooked::FIELDS[1],
-    /// Of all that it has.
+    /// Bytes of all that it has.
     arena_hooked_mapped = Arena::MEMORY_AT + Hooked::FIELDS[2],
-    /// The record of its first chunk of hook memory; 0: it has none.
+    /// The record of its first chunk of hook memory; 0 if it has none.
     arena_hooked_chunks = Arena::MEMORY_AT + Hooked::FIELDS[3],
     /// Bytes of such a record.
     hooked_chunk_len = records_at::CHUNK_LEN,
@@ -255,9 +255,9 @@ layout! {
     hooked_chunk_at = records_at::CHUNK[1],
     /// Bytes of the huge block that begins there.
     hooked_chunk_bytes = records_at::CHUNK[2],
-    /// The record of its pages; 0: there is none.
+    /// The record of its pages; 0 if there is none.
     hooked_chunk_pages = records_at::CHUNK[3],
-    /// The record of the heap's next chunk; 0: it is the last.
+    /// The record of the heap's next chunk; 0 if it is the last.
     hooked_chunk_next = records_at::CHUNK[4],
     /// Bytes of a record of pages.
     hooked_pages_len = records_at::PAGES_LEN,
@@ -267,19 +267,19 @@ layout! {
     hooked_pages_spans = records_at::PAGES[1],
     /// Bytes of one.
     hooked_span_stride = records_at::SPAN_LEN,
-    /// Its class; 0: there is none.
+    /// Its class; 0 if there is none.
     hooked_span_class = records_at::SPAN[0],
     /// Its live blocks.
     hooked_span_live = records_at::SPAN[1],
-    /// 1: the engine was built with the profile; 0: nobody will answer who asks for one.
+    /// 1 if the engine was built with the profile; 0 if not, and then requests for one get no answer.
     prof_is_there = features::PROF,
-    /// In the profile's switch, the mean distance of sample points in bytes; 0: off.
+    /// In the profile's switch, the mean distance of sample points in bytes; 0 if off.
     switch_rate = profile::Switch::WORDS[0],
-    /// The number of the start, 32 bits; 0: it is to be answered.
+    /// The number of the start, 32 bits; 0 if one is to be answered.
     switch_session = profile::Switch::WORDS[1],
     /// The process that has switched it on from outside, 32 bits.
     switch_guest = profile::Switch::WORDS[2],
-    /// Of what walks stacks, the address of where the address of its memory is.
+    /// In the structure that describes the stack walker, the address of where the address of its memory is.
     unwinder_keeps = offset_of!(Unwinder, keeps),
     /// Bytes of that memory.
     unwinder_bytes = offset_of!(Unwinder, bytes),
@@ -289,7 +289,7 @@ layout! {
     prof_records = profile::PARTS[0],
     /// Bytes of one.
     prof_record_stride = size_of::<Sample>(),
-    /// The block's address; 0: the record is free.
+    /// The block's address; 0 if the record is free.
     prof_address = offset_of!(Sample, address),
     /// Bytes that it stands for.
     prof_bytes = offset_of!(Sample, bytes),
@@ -299,15 +299,15 @@ layout! {
     prof_born = offset_of!(Sample, born),
     /// Its site, as its distance from the first byte of them / 8.
     prof_site = offset_of!(Sample, site),
-    /// The granule, plus 1, of the span that it would be in; 0: it is there.
+    /// The granule, plus 1, of the span that it would be in; 0 if it is there.
     prof_home = offset_of!(Sample, home),
-    /// The home that is not known.
+    /// The home of a sample if it is not known.
     prof_no_home = profile::NO_HOME,
     /// The sites, from the start of the mapping.
     prof_sites = profile::PARTS[1],
     /// Where the first one is among them.
     prof_first_site = profile::FIRST_SITE,
-    /// Bytes of one, behind which its frames are.
+    /// Bytes of one, which its frames follow.
     prof_site_len = size_of::<Site>(),
     /// Its frames, 16 bits.
     prof_depth = offset_of!(Site, depth),
@@ -321,9 +321,9 @@ layout! {
     prof_squares = offset_of!(Site, squares),
     /// What was allocated there: blocks in 65,536ths, and the bytes asked for in them.
     prof_allocated = offset_of!(Site, allocated),
-    /// What of it is alive.
+    /// The part of it that is alive.
     prof_live = offset_of!(Site, live),
-    /// What was alive at the peak of that number; else what is.
+    /// What was alive at the peak of that number; otherwise what is alive.
     prof_at_peak = offset_of!(Site, at_peak),
     /// See there.
     prof_peak = offset_of!(Site, peak),
@@ -336,15 +336,15 @@ layout! {
     guard_record_stride = size_of::<Guarded>(),
     /// Its state, 32 bits.
     guard_state = offset_of!(Guarded, state),
-    /// That of a live block.
+    /// The state of a live block.
     guard_live = State::LIVE_STATE,
-    /// The block that is there or was there last; 0: there was none.
+    /// The block that is there or was there last; 0 if there was none.
     guard_start = offset_of!(Guarded, start),
     /// Its bytes.
     guard_bytes = offset_of!(Guarded, bytes),
-    /// Who allocated it: the thread, 32 bits; 0: nobody.
+    /// Its allocation: the thread, 32 bits; 0 if there was none.
     guard_allocated = offset_of!(Guarded, allocated),
-    /// Who freed it.
+    /// Its free.
     guard_freed = offset_of!(Guarded, freed),
     /// In these, the number of frames, 32 bits.
     guard_depth = Trace::FIELDS[0],
@@ -354,22 +354,22 @@ layout! {
     guard_most_frames = crate::stack::DEPTH,
     /// Classes of the hardened heap; an arena has a pool for each.
     pool_classes = shape::CLASSES,
-    /// The first class of whole pages. Before it a slot ends with a trailer, from there on with a page that nobody can
-    /// access. Class 0 has no bytes.
+    /// The first class of whole pages. In classes before it a slot ends with a trailer, in the others with an
+    /// inaccessible page. Class 0 has no bytes.
     pool_pages = shape::PAGES,
     /// Bytes of a trailer.
     pool_trailer = shape::TRAILER,
-    /// In a place, where its pools lie; 0: there are none.
+    /// In a place, where its pools lie; 0 if there are none.
     place_pools = Place::FIELDS[0],
     /// The number of its arenas.
     place_arenas = Place::FIELDS[1],
     /// Bytes of a head, of which there is one for each arena of first-class heaps.
     head_len = heaps::HEAD[1],
-    /// In it, a bit for each class whose pool is used.
+    /// In it, a bit for each class whose pool is in use.
     head_ready = heaps::HEAD[0],
     /// Bytes of a pool.
     pool_stride = size_of::<Pool>(),
-    /// Where its slabs begin; 0: it is not used yet.
+    /// Where its slabs begin; 0 if it is not in use so far.
     pool_start = Pool::FIELDS[0],
     /// Where their metadata begins.
     pool_metadata = Pool::FIELDS[1],
@@ -377,7 +377,7 @@ layout! {
     pool_used = Pool::FIELDS[2],
     /// Bytes from there on that are accessible, of slabs.
     pool_opened = Pool::FIELDS[3] + Pool::INNER[0],
-    /// Of metadata.
+    /// The same of metadata.
     pool_opened_metadata = Pool::FIELDS[3] + Pool::INNER[1],
     /// Slots taken, those in quarantine and in threads' caches included.
     pool_taken = Pool::FIELDS[3] + Pool::INNER[2],
@@ -385,7 +385,7 @@ layout! {
     pool_quarantined = Pool::FIELDS[3] + Pool::INNER[3],
     /// Slabs whose pages may be resident.
     pool_resident = Pool::FIELDS[3] + Pool::INNER[4],
-    /// Of these, empty ones, 32 bits.
+    /// Of these, the empty ones, 32 bits.
     pool_empty = Pool::FIELDS[3] + Pool::INNER[5],
     /// Bytes of a shape.
     shape_len = size_of::<Shape>(),
@@ -401,7 +401,7 @@ layout! {
     slab_states = shape::HEADER,
     /// The bits of a state that say who has the slot.
     state_mask = SlotState::SEEN[0],
-    /// Those of a live one.
+    /// Those bits of a live slot's state.
     state_live = SlotState::SEEN[1],
     /// Bytes of a thread's cache, which has a bin for each class of small blocks.
     cache_stride = cache::FIELDS[0],
@@ -411,7 +411,7 @@ layout! {
     cache_ready = cache::FIELDS[2],
     /// Blocks in quarantine, 32 bits.
     cache_waiting = cache::FIELDS[3],
-    /// Bytes of what holds the table of large blocks.
+    /// Bytes of the structure with the table of large blocks.
     large_len = large::TABLE[1],
     /// In it, the address of the entries.
     large_entries = large::TABLE[0] + table::FIELDS[0],
@@ -419,7 +419,7 @@ layout! {
     large_capacity = large::TABLE[0] + table::FIELDS[1],
     /// Bytes of one.
     large_stride = size_of::<Entry>(),
-    /// The block's address; 0: there is none.
+    /// The block's address; 0 if there is none.
     large_address = offset_of!(Entry, address),
     /// Its bytes.
     large_asked = offset_of!(Entry, asked),
@@ -433,6 +433,6 @@ layout! {
     large_kept_stride = size_of::<Kept>(),
     /// Where the pages are.
     large_kept_at = table::FIELDS[3],
-    /// Their bytes; 0: there are none.
+    /// Their bytes; 0 if there are none.
     large_kept_len = table::FIELDS[4],
 }

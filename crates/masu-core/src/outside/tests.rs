@@ -1,4 +1,4 @@
-//! What is said of the engine is what it is.
+//! Tests that the layout describes the engine as it is.
 
 use super::*;
 
