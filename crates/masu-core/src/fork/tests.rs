@@ -1,4 +1,4 @@
-//! What is freed while a fork stands still.
+//! Blocks and spans freed while a fork stands still.
 
 use super::*;
 use crate::deferred;

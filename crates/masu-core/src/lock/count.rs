@@ -1,17 +1,18 @@
-//! How often a lock is taken, and by whom: for experiments, under `--cfg masu_count_locks`.
+//! How often a lock is taken, and by which threads: for experiments, under `--cfg
+//! masu_count_locks`.
 //!
 //! ```sh
 //! RUSTFLAGS='--cfg masu_count_locks' cargo build --release -p libmasu --target-dir target/counted
 //! MASU_SHOW_STATS=1 LD_PRELOAD=$PWD/target/counted/release/libmasu.so program
 //! ```
 //!
-//! The statistics end with a line for each lock then.
+//! The statistics then end with a line for each lock.
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::thread;
 use crate::text::{Text, decimal};
 
-/// What is counted of one lock.
+/// The counts of one lock.
 pub struct Counts {
     /// Times that it was taken.
     taken: AtomicU64,
@@ -21,7 +22,7 @@ pub struct Counts {
     waited: AtomicU64,
     /// Times that a thread slept for it.
     slept: AtomicU64,
-    /// Who had it last.
+    /// The thread that had it last.
     last: AtomicUsize,
 }
 
@@ -37,7 +38,7 @@ impl Counts {
         }
     }
 
-    /// The calling thread has it.
+    /// Counts that the calling thread has taken it.
     pub fn take(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         let own = thread::pointer();
@@ -46,18 +47,18 @@ impl Counts {
         }
     }
 
-    /// It is not free.
+    /// Counts that it was not free.
     pub fn wait(&self) {
         self.waited.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The calling thread goes to sleep.
+    /// Counts that the calling thread goes to sleep.
     pub fn sleep(&self) {
         self.slept.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Writes the line of some locks, added up.
+/// Writes a line with the sums of some locks.
 pub fn row<'a>(name: &str, locks: impl Iterator<Item = &'a super::Lock>, text: &mut Text) {
     let mut sums = [0; 4];
     for super::Lock { counts: c, .. } in locks {

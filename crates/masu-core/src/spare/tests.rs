@@ -18,7 +18,7 @@ fn blocks_are_zero_aligned_apart_and_known() {
                 assert!(!p.is_null() && p.addr().is_multiple_of(align.max(16)));
                 assert!(is_zero(p, size), "{size} bytes in round {round}");
                 assert_eq!(usable_size(p), size);
-                // SAFETY: live and so long.
+                // SAFETY: live, and that long.
                 unsafe { p.write_bytes(0xa5, size) };
                 blocks.push((p, size));
             }
@@ -56,7 +56,7 @@ fn threads_share_chunks_that_are_emptied_and_used_again() {
                 let size = 16 + round * 37 % 20_000;
                 let p = alloc(size, 16);
                 assert!(is_zero(p, size));
-                // SAFETY: live and so long.
+                // SAFETY: live, and that long.
                 unsafe { p.write_bytes(seed, size) };
                 // SAFETY: as above.
                 assert!(unsafe { core::slice::from_raw_parts(p, size) }.iter().all(|b| *b == seed));
