@@ -1,4 +1,4 @@
-//! What the kernel says at start: the page size and a few random bytes.
+//! What the kernel passes at start: the page size and a few random bytes.
 
 use super::host;
 
@@ -12,23 +12,23 @@ pub fn page_size() -> usize {
     }
     match host::getauxval(AT_PAGESZ) {
         n if n.is_power_of_two() && (4096..=65536).contains(&n) => n,
-        // Unknown: the largest page there is, which is right for every smaller one too.
+        // Unknown: the largest page size that exists, which is right for every smaller one too.
         _ => 65536,
     }
 }
 
-/// An address just above the first thread's stack, 0 when the kernel gave none.
+/// An address just above the first thread's stack, 0 if the kernel gave none.
 pub fn above_first_stack() -> usize {
     host::getauxval(AT_RANDOM)
 }
 
-/// Eight bytes of start-up randomness, 0 when the kernel gave none.
+/// Eight bytes of start-up randomness, 0 if the kernel gave none.
 pub fn random() -> u64 {
     let p = host::getauxval(AT_RANDOM) as *const u8;
     if p.is_null() {
         return 0;
     }
     // SAFETY: AT_RANDOM points at 16 bytes that live as long as the process. The upper half is
-    // read, since the C library takes its stack canary from the lower one.
+    // read, because the C library takes its stack canary from the lower one.
     unsafe { p.add(8).cast::<u64>().read_unaligned() }
 }

@@ -17,8 +17,8 @@ fn membarrier(command: usize) -> bool {
     result(unsafe { syscall(nr::MEMBARRIER, [command, 0, 0, 0, 0, 0]) }).is_ok()
 }
 
-/// Makes all running threads of the process pass a full barrier. `false`: the kernel cannot, or is
-/// not allowed to.
+/// Makes all running threads of the process pass a full barrier. Returns `false` if the kernel
+/// cannot, or is not allowed to.
 pub fn all_threads() -> bool {
     if STATE.load(Ordering::Relaxed) == UNKNOWN {
         let ready = membarrier(REGISTER_PRIVATE_EXPEDITED);

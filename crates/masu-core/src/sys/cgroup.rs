@@ -1,17 +1,17 @@
-//! What the process's control group allows it, and how short of memory it is.
+//! What the process's control group allows it, and how much it lacks memory.
 //!
 //! Version 2 and version 1 of the interface, each where systemd and the container engines mount it:
 //! below `/sys/fs/cgroup`. `/proc/self/cgroup` says which group the process is in, seen from the root
 //! of its namespace or from the host's; in the second case that path does not exist inside a
 //! container, and the container's own group is the mount's root. So all groups from that path up to
-//! the root are asked, and the least limit counts, as it does in the kernel.
+//! the root are asked, and the lowest limit counts, as it does in the kernel.
 //!
-//! Nothing is kept open. Nobody calls this while a process is small or has few threads.
+//! Nothing is kept open. The engine does not call this while a process is small or has few threads.
 
 use super::file;
 use core::ffi::CStr;
 
-/// The least limit on memory, in bytes: `memory.max` and `memory.high`, or `memory.limit_in_bytes`.
+/// The lowest limit on memory, in bytes: `memory.max` and `memory.high`, or `memory.limit_in_bytes`.
 pub fn memory_limit() -> Option<usize> {
     let mut least = usize::MAX;
     let mut ask = |path: &CStr| {
@@ -22,11 +22,11 @@ pub fn memory_limit() -> Option<usize> {
     each_group(MEMORY, "memory.max", &mut ask);
     each_group(MEMORY, "memory.high", &mut ask);
     each_group(MEMORY_1, "memory.limit_in_bytes", &mut ask);
-    // Version 1 says "no limit" by a number.
+    // Version 1 expresses "no limit" by a number.
     (least < NONE).then_some(least)
 }
 
-/// The least share of processors, rounded up: `cpu.max`, or `cpu.cfs_quota_us` of each period.
+/// The lowest share of processors, rounded up: `cpu.max`, or `cpu.cfs_quota_us` of each period.
 pub fn processors() -> Option<u32> {
     let mut least = u64::MAX;
     let mut ask = |quota: Option<u64>, period: Option<u64>| {
@@ -49,7 +49,7 @@ pub fn processors() -> Option<u32> {
     u32::try_from(least).ok()
 }
 
-/// Microseconds that tasks have waited for memory so far: of the group, or else of the machine.
+/// Microseconds that tasks have waited for memory so far: those of the group, or else of the machine.
 pub fn stalled() -> Option<u64> {
     let mut total = None;
     each_group(MEMORY, "memory.pressure", &mut |path| total = total.or_else(|| waited(path)));
@@ -61,10 +61,10 @@ pub fn stalled() -> Option<u64> {
     })
 }
 
-/// Limits from here on are none: 2^62.
+/// Limits from here on mean none: 2^62.
 const NONE: usize = 1 << 62;
 
-/// A controller's name, in `/proc/self/cgroup` and of its mount; version 2 gives none.
+/// A controller's name, in `/proc/self/cgroup` and of its mount; empty in version 2.
 type Controller = [u8];
 
 const MEMORY: &Controller = b"";
@@ -108,7 +108,7 @@ fn group_in<'a>(text: &'a [u8], controller: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-/// The two numbers that a file begins with; what is no number is none.
+/// The two numbers that a file begins with; `None` for anything else.
 fn numbers(path: &CStr) -> (Option<u64>, Option<u64>) {
     let mut buffer = [0; 64];
     let text = file::read(path, &mut buffer).unwrap_or(&[]);
@@ -144,7 +144,7 @@ pub fn resident() -> Option<usize> {
     Some(pages as usize * super::auxv::page_size())
 }
 
-/// A path, ended by a zero byte. One that is too long is none.
+/// A path, ended by a zero byte. A path that is too long does not exist.
 struct Path {
     bytes: [u8; 512],
     len: usize,
@@ -170,7 +170,7 @@ impl Path {
     }
 }
 
-/// What stands before every path: nothing, but in tests.
+/// The prefix of every path: empty, except in tests.
 #[cfg(not(test))]
 fn root() -> &'static [u8] {
     b""

@@ -3,10 +3,10 @@
 use super::raw::{nr, syscall};
 use super::{cgroup, result};
 
-/// Processors in the affinity mask of the process's first thread. The calling one may be a worker that is
-/// bound to a single processor, as the others are to theirs.
+/// Processors in the affinity mask of the process's first thread. The calling thread may be a worker that
+/// is bound to a single processor, as the other workers are to theirs.
 fn affinity() -> u32 {
-    // 1,024 processors; a larger machine makes the call fail, and then many are assumed.
+    // Room for 1,024 processors; a larger machine makes the call fail, and then many are assumed.
     let mut mask = [0u64; 16];
     // SAFETY: the kernel writes at most the size given, 128 bytes, into `mask`.
     let written = unsafe {
@@ -20,8 +20,8 @@ fn affinity() -> u32 {
     }
 }
 
-/// Processors that the process may run on and, if `quota`, that the control group has time
-/// for, whichever are fewer; at least 1.
+/// Processors that the process may run on or, if `quota`, that the control group has time for, whichever
+/// are fewer; at least 1.
 #[cold]
 pub fn count(quota: bool) -> u32 {
     let quota = if quota { cgroup::processors() } else { None };
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_worker_on_one_processor_counts_all() {
-        // On all machines the number before the one that asks.
+        // On all machines the number before that of the call that asks.
         const SCHED_SETAFFINITY: usize = nr::SCHED_GETAFFINITY - 1;
         let all = count(false);
         let bound = std::thread::spawn(|| {

@@ -1,9 +1,9 @@
-//! The one way to speak and the one way to die.
+//! The one way to write messages and the one way to end the process.
 
 use super::output::Descriptor;
 use super::raw::{nr, syscall};
 
-/// Writes bytes to standard error. Errors are ignored: there is nobody to tell.
+/// Writes bytes to standard error. Errors are ignored: there is nowhere to report them.
 pub fn write_stderr(bytes: &[u8]) {
     Descriptor::STDERR.write(bytes);
 }

@@ -1,4 +1,4 @@
-//! Reading a small file of the kernel's, such as those below `/proc`.
+//! Reads small files of the kernel, such as those below `/proc`.
 
 use super::raw::{nr, syscall};
 use super::{Errno, result};
@@ -27,8 +27,7 @@ pub fn read_all(path: &core::ffi::CStr, mut f: impl FnMut(&[u8])) -> bool {
     }
 }
 
-/// The beginning of a file, as much of it as fits; `None` if it cannot be read. No descriptor stays
-/// open.
+/// The beginning of a file, as much as fits; `None` if it cannot be read. No descriptor stays open.
 pub fn read<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     // SAFETY: a C string, and a buffer of that length for the kernel to write to.
     unsafe {

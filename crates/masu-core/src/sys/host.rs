@@ -1,10 +1,10 @@
 //! What the engine asks of the host C library.
 //!
-//! `pthread_key_create` and `pthread_setspecific` are plain references, because a static C library
-//! gives its members only to those. A process that preloads the shared object may lack them (glibc
-//! before 2.34 without libpthread): the libc door's linker arguments send the calls to functions
-//! that say so by an error. That costs the feature only: without keys a thread's heap is not given
-//! back at its exit. `getauxval` is bound weakly; null answers 0.
+//! `pthread_key_create` and `pthread_setspecific` are plain references, because a static C library gives its members
+//! only to those. A process that preloads the shared object may lack them (glibc before 2.34 without libpthread): then
+//! the libc door's linker arguments send the calls to functions that return an error. That costs only this feature:
+//! without keys a thread's heap is not given back at its exit. `getauxval` is bound weakly; if it is null, the answer
+//! is 0.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
@@ -15,7 +15,7 @@ use core::mem::transmute;
 macro_rules! weak {
     ($name:literal) => {{
         let address: *const core::ffi::c_void;
-        // SAFETY: loads one GOT slot; a weak symbol that nobody defines reads as null.
+        // SAFETY: loads one GOT slot; an undefined weak symbol reads as null.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             core::arch::asm!(
@@ -38,19 +38,19 @@ macro_rules! weak {
     }};
 }
 
-/// Whether the C library knows that the process has one thread. `false`: it has more, or the library does not say.
+/// Whether the C library knows that the process has one thread. `false` if it has more, or the library does not say.
 #[inline]
 pub fn is_single_threaded() -> bool {
     if cfg!(miri) {
         return false;
     }
     let flag: *const u8 = crate::weak!("__libc_single_threaded").cast();
-    // SAFETY: null, or the C library's variable, which the only thread changes before there is a second one.
+    // SAFETY: null, or the C library's variable, which only the first thread changes, before there is a second one.
     unsafe { flag.as_ref() }.is_some_and(|&flag| flag != 0)
 }
 
-/// Whether the C library knows that the process has, or had, several threads. `false`: it has one, or the library does not
-/// say.
+/// Whether the C library knows that the process has, or had, several threads. `false` if it has one, or the library
+/// does not say.
 pub fn has_threads() -> bool {
     if cfg!(miri) {
         return true;
@@ -80,15 +80,15 @@ pub fn key_create(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<Key> 
 
 /// Sets the calling thread's value for a key. May call `calloc` (glibc, keys from 32 on).
 pub fn key_set(key: Key, value: *mut c_void) -> bool {
-    // SAFETY: any key may be asked for; an unknown one is an error.
+    // SAFETY: any key may be passed; an unknown one is an error.
     unsafe { pthread_setspecific(key, value) == 0 }
 }
 
-/// Copies bytes from one block to another. By `memmove`, of which glibc has one version: a shared object that
-/// names no C library gets the `memcpy` from before 2.14, and that makes no use of wide registers.
+/// Copies bytes from one block to another. Uses `memmove`, of which glibc has one version: a shared object that names
+/// no C library gets the `memcpy` from before 2.14, which does not use wide registers.
 ///
 /// # Safety
-/// Both blocks have so many bytes.
+/// Both blocks must have that many bytes.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: passed on.
@@ -96,9 +96,10 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// The name of the file that an address was loaded from, as the dynamic loader knows it, which is empty for the
-/// program, and what was added to the addresses in it; `None` if it is in no loaded file, or the C library does not say (glibc before 2.35, musl).
+/// program, and what was added to the addresses in it; `None` if it is in no loaded file, or the C library does not say
+/// (glibc before 2.35, musl).
 pub fn loaded_from(p: *const u8) -> Option<(&'static CStr, usize)> {
-    /// What begins a `struct link_map`.
+    /// The beginning of a `struct link_map`.
     #[repr(C)]
     struct LinkMap {
         address: usize,
@@ -125,7 +126,7 @@ pub fn loaded_from(p: *const u8) -> Option<(&'static CStr, usize)> {
     }
 }
 
-/// An entry of the auxiliary vector, 0 when absent or unknown.
+/// An entry of the auxiliary vector, 0 if absent or unknown.
 pub fn getauxval(kind: usize) -> usize {
     let f = if cfg!(miri) { core::ptr::null() } else { crate::weak!("getauxval") };
     if f.is_null() {

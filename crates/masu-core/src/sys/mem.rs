@@ -1,8 +1,8 @@
 //! Memory mappings: the few forms of `mmap`, `munmap`, `mremap` and `madvise` that are used.
 //!
 //! Invariants:
-//! 1. what is unmapped, mapped over or advised on here is the engine's own mapping, or a program's that it gave a hook;
-//!    what loses its contents holds nothing that is in use.
+//! 1. every range that is unmapped, mapped over or advised on here is the engine's own mapping, or a program's that it
+//!    gave a hook; a range that loses its contents holds nothing that is in use.
 
 use super::raw::{nr, syscall};
 use super::{Errno, auxv, result, rlimit};
@@ -35,10 +35,10 @@ const MADV_GUARD_REMOVE: usize = 103;
 /// Pages that [`is_filled`] looks at.
 const LOOKS: usize = 8;
 
-/// A system call, which a test may have refused.
+/// A system call, which a test can have refused.
 ///
 /// # Safety
-/// As the kernel has it for that call.
+/// As the kernel demands for that call.
 unsafe fn call(number: usize, arguments: [usize; 6]) -> Result<usize, Errno> {
     #[cfg(test)]
     if refusals::next() {
@@ -61,24 +61,24 @@ fn mmap_as(addr: usize, len: usize, protection: usize, flags: usize) -> Result<u
 /// Maps `len` fresh zero bytes, readable and writable, exactly at `addr`, which must be free.
 ///
 /// # Errors
-/// `EEXIST` when something is mapped there, or the kernel's reason.
+/// `EEXIST` if something is mapped there, or the kernel's reason.
 pub fn map_at(addr: usize, len: usize) -> Result<(), Errno> {
     map_free(addr, len, MAP_NORESERVE)
 }
 
-/// As [`map_at`], if the kernel lets the process have so much at once: it judges it by its setting for
-/// overcommitment, as it does what the C library's `malloc` maps. The range then counts as any other: no
-/// later fork is refused because of it.
+/// Like [`map_at`], if the kernel lets the process have that much at once: the kernel judges it by its setting for
+/// overcommitment, as it does for what the C library's `malloc` maps. The range then counts like any other: no later
+/// fork is refused because of it.
 ///
 /// # Errors
-/// As there, and the range is not mapped.
+/// As for that; the range is not mapped then.
 pub fn map_judged_at(addr: usize, len: usize) -> Result<(), Errno> {
     map_free(addr, len, 0)?;
     // SAFETY: just mapped.
     unsafe { map_over(addr, len) }.inspect_err(|_| unmap(addr, len))
 }
 
-/// Whether the kernel would let the process have so much at once, as [`map_judged_at`] has it.
+/// Whether the kernel would let the process have that much at once, as for [`map_judged_at`].
 pub fn judge(len: usize) -> bool {
     mmap(0, len, 0).inspect(|&at| unmap(at, len)).is_ok()
 }
@@ -86,10 +86,10 @@ pub fn judge(len: usize) -> bool {
 /// Whether nothing is mapped in a range.
 ///
 /// # Errors
-/// The kernel's reason why that cannot be known: as a rule the process may not have so many addresses.
+/// The kernel's reason why that cannot be known: usually the process may not have that many addresses.
 pub fn is_free(addr: usize, len: usize) -> Result<bool, Errno> {
     match mmap_as(addr, len, PROT_NONE, MAP_FIXED_NOREPLACE | MAP_NORESERVE) {
-        // A kernel before 4.17 takes the address as a hint only.
+        // A kernel before 4.17 takes the address only as a hint.
         Ok(got) => {
             unmap(got, len);
             Ok(got == addr)
@@ -104,7 +104,7 @@ fn map_free(addr: usize, len: usize, flags: usize) -> Result<(), Errno> {
     if got == addr {
         return Ok(());
     }
-    // A kernel before 4.17 takes the address as a hint only.
+    // A kernel before 4.17 takes the address only as a hint.
     unmap(got, len);
     Err(Errno::EEXIST)
 }
@@ -117,7 +117,7 @@ pub fn map(len: usize) -> Result<usize, Errno> {
     mmap(0, len, 0)
 }
 
-/// [`map`] of more than will be used: the kernel does not count what nobody writes.
+/// [`map`] of more than will be used: the kernel does not count pages that are never written.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -125,7 +125,7 @@ pub fn reserve(len: usize) -> Result<usize, Errno> {
     mmap(0, len, MAP_NORESERVE)
 }
 
-/// Takes `len` bytes of addresses wherever there is room, which nobody can access until [`protect`] opens them.
+/// Takes `len` bytes of addresses wherever there is room, inaccessible until [`protect`] opens them.
 ///
 /// # Errors
 /// The kernel's reason.
@@ -133,7 +133,7 @@ pub fn reserve_closed(len: usize) -> Result<usize, Errno> {
     mmap_as(0, len, PROT_NONE, MAP_NORESERVE)
 }
 
-/// Replaces the engine's own mapping by addresses that nobody can access; its pages go back. `false`: the kernel
+/// Replaces the engine's own mapping by inaccessible addresses; its pages go back. Returns `false` if the kernel
 /// refused.
 ///
 /// # Safety
@@ -149,7 +149,7 @@ pub unsafe fn close_over(addr: usize, len: usize) -> bool {
 pub fn map_aligned(len: usize, align: usize) -> Result<usize, Errno> {
     let more = len.checked_add(align).ok_or(Errno::ENOMEM)?;
     let got = map(more)?;
-    // An alignment is never 0: a compiler that knows adds no panic.
+    // An alignment is never 0: knowing that, the compiler adds no panic.
     let at = got.next_multiple_of(align.max(1));
     let (before, behind) = (at - got, got + more - (at + len));
     if before != 0 {
@@ -185,7 +185,7 @@ pub fn try_unmap(addr: usize, len: usize) -> bool {
 /// Moves the pages of `from` to `to`; `from` stays mapped and reads as zeroes.
 ///
 /// # Safety
-/// Both ranges belong to the engine; whatever `to` holds is lost.
+/// Both ranges must belong to the engine; whatever `to` holds is lost.
 pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno> {
     // Beyond a limit that the program has lowered the kernel unmaps `to`, then refuses to move, and refuses to map it
     // again.
@@ -196,8 +196,8 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
     // SAFETY: passed on.
     unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }?;
     if !cfg!(target_arch = "x86_64") {
-        // Images for other machines are often run by way of qemu, which up to 10.0 at least takes the source for
-        // unmapped now, and ends a program that touches it. A refusal leaves what the kernel left.
+        // Images for other machines are often run under qemu, which up to 10.0 at least now takes the source for
+        // unmapped, and ends a program that touches it. A refusal leaves the source as the kernel left it.
         // SAFETY: the source is the engine's and holds nothing any more.
         let _ = unsafe { map_over(from, len) };
     }
@@ -205,13 +205,13 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
 }
 
 fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
-    // SAFETY: the kernel checks the range. Only some advice changes contents, and that is for memory of the engine's
-    // which holds nothing (invariant 1).
+    // SAFETY: the kernel checks the range. Only some advice changes contents, and that is given only for the engine's
+    // memory that holds nothing (invariant 1).
     unsafe { call(nr::MADVISE, [addr, len, advice, 0, 0, 0]) }.map(drop)
 }
 
-/// Gives the pages of a range back to the kernel; they read as zeroes afterwards. `false`: the
-/// kernel refused and the contents are unchanged.
+/// Gives the pages of a range back to the kernel; they read as zeroes afterwards. Returns `false` if the kernel
+/// refused; the contents are unchanged then.
 ///
 /// # Safety
 /// The range must belong to the engine and hold nothing that is still in use.
@@ -224,8 +224,8 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
     }
 }
 
-/// Lets the kernel take the pages of a range when it needs some; they keep their contents or read as zeroes
-/// until they are written again. `false`: the kernel refused.
+/// Lets the kernel take the pages of a range when it needs some; they keep their contents or read as zeroes until they
+/// are written again. Returns `false` if the kernel refused.
 ///
 /// # Safety
 /// As for [`discard`].
@@ -233,8 +233,8 @@ pub unsafe fn discard_lazily(addr: usize, len: usize) -> bool {
     madvise(addr, len, MADV_FREE).is_ok()
 }
 
-/// Whether the page at `addr`, which must be a page's start, has memory of its own. `false` too if the
-/// kernel does not say.
+/// Whether the page at `addr`, which must be a page's start, has memory of its own. Returns `false` too if the kernel
+/// does not say.
 pub fn is_resident(addr: usize) -> bool {
     let mut pages = 0u8;
     // SAFETY: the kernel writes one byte for the one page.
@@ -250,15 +250,15 @@ pub fn is_filled(range: Range<usize>) -> bool {
     (1..=LOOKS).all(|n| is_resident(range.start + (n * pages).div_ceil(LOOKS).max(1) * page - page))
 }
 
-/// Which pages from `addr` on have memory of their own: a byte for each, whose lowest bit says so. `false`: the kernel
-/// does not say.
+/// Finds out which pages from `addr` on have memory of their own: the lowest bit of each byte says so. Returns `false`
+/// if the kernel does not say.
 pub fn which_are_resident(addr: usize, pages: &mut [u8]) -> bool {
     let (at, len) = (pages.as_mut_ptr().expose_provenance(), pages.len() * auxv::page_size());
     // SAFETY: the kernel writes a byte for each page.
     unsafe { call(nr::MINCORE, [addr, len, at, 0, 0, 0]) }.is_ok()
 }
 
-/// Whether nothing is mapped in the page that holds `addr`. `false` too if the kernel does not say.
+/// Whether nothing is mapped in the page that holds `addr`. Returns `false` too if the kernel does not say.
 pub fn is_unmapped(addr: usize) -> bool {
     let page = addr & !(auxv::page_size() - 1);
     let mut pages = 0u8;
@@ -270,13 +270,13 @@ pub fn is_unmapped(addr: usize) -> bool {
 
 /// Waits until no other thread changes or copies the process's mappings, as a fork does.
 pub fn wait_for_mappings() {
-    // Asking for no page at all would come back at once. What the answer is does not matter.
+    // Asking for no page at all would return at once. The answer does not matter.
     let word = 0usize;
     is_resident((&raw const word).addr() / super::auxv::page_size() * super::auxv::page_size());
 }
 
-/// Allows transparent huge pages in a range: pages are faulted in 2 MiB at a time, if the kernel has
-/// them at hand. `false`: it refused.
+/// Allows transparent huge pages in a range: pages are faulted in 2 MiB at a time, if the kernel has them at hand.
+/// Returns `false` if it refused.
 pub fn allow_huge(addr: usize, len: usize) -> bool {
     madvise(addr, len, MADV_HUGEPAGE).is_ok()
 }
@@ -286,12 +286,12 @@ pub fn forbid_huge(addr: usize, len: usize) {
     let _ = madvise(addr, len, MADV_NOHUGEPAGE);
 }
 
-/// Faults one aligned huge page of untouched memory in, if the kernel has one at hand, and forbids
-/// huge pages there again, so that the mapping stays whole and nothing is made huge behind the
-/// engine's back after it was given back. The memory still reads as zeroes.
+/// Faults in one aligned huge page of untouched memory, if the kernel has one at hand, and forbids huge pages there
+/// again, so that the mapping stays whole and the kernel makes no huge pages there after they were given back. The
+/// memory still reads as zeroes.
 ///
 /// # Safety
-/// `addr..addr + len` is one huge page of the engine's own memory that nobody uses.
+/// `addr..addr + len` must be one huge page of the engine's own memory that is not in use.
 pub unsafe fn fault_huge(addr: usize, len: usize) {
     if madvise(addr, len, MADV_HUGEPAGE).is_ok() {
         // SAFETY: the engine's own memory; a zero byte in zero memory changes nothing.
@@ -300,16 +300,16 @@ pub unsafe fn fault_huge(addr: usize, len: usize) {
     }
 }
 
-/// Faults a range in at once, writable. A refusal has no consequence: the pages come by faults.
+/// Faults in a range at once, writable. A refusal has no consequence: the pages come by faults.
 pub fn populate(addr: usize, len: usize) {
     let _ = madvise(addr, len, MADV_POPULATE_WRITE);
 }
 
-/// Makes a range inaccessible without a mapping of its own (Linux 6.13), and gives its pages back. `false`: the
-/// kernel has no such thing, or the range is locked.
+/// Makes a range inaccessible without a mapping of its own (Linux 6.13), and gives its pages back. Returns `false` if
+/// the kernel does not support that, or the range is locked.
 ///
 /// # Safety
-/// As for [`discard`], and nobody accesses it until [`guard_remove`].
+/// As for [`discard`], and no access may follow until [`guard_remove`].
 pub unsafe fn guard_install(addr: usize, len: usize) -> bool {
     madvise(addr, len, MADV_GUARD_INSTALL).is_ok()
 }
@@ -319,18 +319,19 @@ pub fn guard_remove(addr: usize, len: usize) -> bool {
     madvise(addr, len, MADV_GUARD_REMOVE).is_ok()
 }
 
-/// Makes a range accessible, or inaccessible, for which the kernel may split its mapping. `false`: it refused.
+/// Makes a range accessible, or inaccessible, for which the kernel may split its mapping. Returns `false` if it
+/// refused.
 ///
 /// # Safety
-/// The range belongs to the engine. Nobody accesses what is inaccessible.
+/// The range must belong to the engine. No access to what is inaccessible may follow.
 pub unsafe fn protect(addr: usize, len: usize, accessible: bool) -> bool {
     let protection = if accessible { PROT_READ_WRITE } else { PROT_NONE };
     // SAFETY: passed on.
     unsafe { call(nr::MPROTECT, [addr, len, protection, 0, 0, 0]) }.is_ok()
 }
 
-/// Whether the word at an address, a multiple of 8, can be read: the kernel is asked to take it for a mask of signals, in a
-/// way that it refuses for another reason if it can.
+/// Whether the word at an address, a multiple of 8, can be read: asks the kernel to take it for a mask of signals, in a
+/// way that it refuses for another reason if the word can be read.
 pub fn can_be_read(address: usize) -> bool {
     const EFAULT: Errno = Errno(14);
     const NO_SUCH_WAY: usize = usize::MAX >> 1;

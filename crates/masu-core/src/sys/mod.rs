@@ -1,11 +1,11 @@
-//! The kernel and the CPU, and nothing of the C library but a few weak symbols.
+//! The kernel and the CPU, and nothing of the C library except a few weak symbols.
 //!
-//! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
-//! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock
-//! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), who may
-//! read the process ([`ptracer`]), random words ([`random`]), the background thread's creation ([`thread`]), what is asked of the host C
-//! library when there is one ([`host`]), descriptors to write to ([`output`]), a handler of faults ([`signal`])
-//! tags of memory ([`tags`]), and the one way to die ([`fatal`]).
+//! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings ([`mem`]), limits on them
+//! ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock ([`time`]), processors ([`cpu`]), control
+//! groups ([`cgroup`]), the auxiliary vector ([`auxv`]), permission to read the process ([`ptracer`]), random words
+//! ([`random`]), the background thread's creation ([`thread`]), calls to the host C library if there is one ([`host`]),
+//! descriptors to write to ([`output`]), a handler of faults ([`signal`]), tags of memory ([`tags`]), and the one way
+//! to end the process ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 
@@ -46,7 +46,7 @@ impl Errno {
     pub const ENOMEM: Errno = Errno(12);
     /// The address range is taken (`MAP_FIXED_NOREPLACE`).
     pub const EEXIST: Errno = Errno(17);
-    /// Invalid argument, also: the kernel does not know this flag.
+    /// Invalid argument; also an unknown flag.
     pub const EINVAL: Errno = Errno(22);
 }
 

@@ -1,5 +1,5 @@
-//! Numbers of the system calls that the engine makes, where they are the kernel's generic ones: on AArch64 and RISC-V.
-//! `docs/syscalls.md` lists why.
+//! Numbers of the system calls that the engine makes, on AArch64 and RISC-V, which use the kernel's generic ones.
+//! `docs/syscalls.md` gives the reasons for the calls.
 #![allow(missing_docs, reason = "the names are the kernel's own")]
 
 pub const GETCWD: usize = 17;

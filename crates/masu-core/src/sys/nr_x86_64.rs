@@ -1,4 +1,5 @@
-//! Numbers of the system calls that the engine makes, on x86-64. `docs/syscalls.md` lists why.
+//! Numbers of the system calls that the engine makes, on x86-64. `docs/syscalls.md` gives the
+//! reasons for the calls.
 #![allow(missing_docs, reason = "the names are the kernel's own")]
 
 pub const READ: usize = 0;

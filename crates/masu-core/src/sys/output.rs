@@ -1,18 +1,18 @@
 //! Descriptors that the engine writes to: standard error, and one of its own for the statistics at exit.
 //!
-//! A descriptor of its own lies beyond the numbers that a program sees (it gets the lowest free one) and is
-//! closed when another program is executed. The program may close it or put another file in its place all
-//! the same, so its [`Identity`] is compared before it is written to.
+//! A descriptor of its own lies beyond the numbers that a program sees (it gets the lowest free one) and is closed when
+//! another program is executed. The program may still close it or put another file in its place, so its [`Identity`] is
+//! compared before it is written to.
 
 use super::raw::{nr, syscall};
 use super::{Errno, result};
 use core::ffi::CStr;
 
-/// A number that the kernel knows an open file by.
+/// The kernel's number of an open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor(pub u32);
 
-/// What tells one file from all others: its device and its number there.
+/// Tells one file from all others: its device and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity(pub [u64; 2]);
 
@@ -20,20 +20,20 @@ impl Descriptor {
     /// Standard error.
     pub const STDERR: Descriptor = Descriptor(2);
 
-    /// Opens a file to append to; makes it, for those whom the process's mask allows, if there is none.
+    /// Opens a file to append to; creates it, with the permissions that the process's mask allows, if there is none.
     ///
     /// # Errors
     /// The kernel's.
     pub fn append_to(path: &CStr) -> Result<Descriptor, Errno> {
         const AT_FDCWD: usize = -100isize as usize;
-        // O_WRONLY, O_CREAT, O_NOCTTY, O_APPEND and O_CLOEXEC: the same on all architectures except for none used here.
+        // O_WRONLY, O_CREAT, O_NOCTTY, O_APPEND and O_CLOEXEC: the same on all architectures used here.
         const FLAGS: usize = 0o1 | 0o100 | 0o400 | 0o2000 | 0o2_000_000;
         let arguments = [AT_FDCWD, path.as_ptr() as usize, FLAGS, 0o666, 0, 0];
         // SAFETY: the kernel reads a C string.
         result(unsafe { syscall(nr::OPENAT, arguments) }).map(|n| Descriptor(n as u32))
     }
 
-    /// Opens a file to write to, which is empty then.
+    /// Opens a file to write to, and empties it.
     ///
     /// # Errors
     /// The kernel's.
@@ -46,11 +46,11 @@ impl Descriptor {
         result(unsafe { syscall(nr::OPENAT, arguments) }).map(|n| Descriptor(n as u32))
     }
 
-    /// Another descriptor of the same open file, out of the way, that no executed program inherits. `None`
-    /// if the file is not open, or no number is left.
+    /// Another descriptor of the same open file, with a high number, that no executed program inherits. `None` if the
+    /// file is not open, or no number is left.
     pub fn duplicate(self) -> Option<Descriptor> {
         const F_DUPFD_CLOEXEC: usize = 1030;
-        // The limit on numbers is 1024 as a rule; a table for more costs the kernel memory.
+        // The limit on numbers is usually 1024; a table for more costs the kernel memory.
         [960, 240, 60, 10].into_iter().find_map(|least| {
             let arguments = [self.0 as usize, F_DUPFD_CLOEXEC, least, 0, 0, 0];
             // SAFETY: numbers only.
@@ -58,7 +58,7 @@ impl Descriptor {
         })
     }
 
-    /// What it stands for now; `None` if for nothing.
+    /// The file that it stands for now; `None` if there is none.
     pub fn identity(self) -> Option<Identity> {
         // `struct stat` of both architectures, 144 and 128 bytes, begins with device and number.
         let mut stat = [0u64; 32];
@@ -69,7 +69,7 @@ impl Descriptor {
         Some(Identity([device, number]))
     }
 
-    /// Writes all of `bytes`. Errors are ignored: there is nobody to tell.
+    /// Writes all of `bytes`. Errors are ignored: there is nowhere to report them.
     pub fn write(self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let arguments = [self.0 as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
@@ -82,20 +82,20 @@ impl Descriptor {
         }
     }
 
-    /// Gives the number up.
+    /// Gives up the number.
     pub fn close(self) {
-        // SAFETY: a number; who has the descriptor uses it no more.
+        // SAFETY: a number; the descriptor is not used any more.
         unsafe { syscall(nr::CLOSE, [self.0 as usize, 0, 0, 0, 0, 0]) };
     }
 }
 
 /// The number of this process.
 pub fn process() -> u32 {
-    // SAFETY: without arguments or effects.
+    // SAFETY: no arguments and no effects.
     unsafe { syscall(nr::GETPID, [0; 6]) as u32 }
 }
 
-/// The name of the calling thread, which is the program's unless somebody gave it another.
+/// The name of the calling thread, which is the program's unless the thread was given another.
 pub fn name(buffer: &mut [u8; 16]) -> &[u8] {
     const PR_GET_NAME: usize = 16;
     // SAFETY: the kernel writes at most 16 bytes, the last of them zero.
@@ -103,12 +103,12 @@ pub fn name(buffer: &mut [u8; 16]) -> &[u8] {
     CStr::from_bytes_until_nul(buffer).map_or(&[], CStr::to_bytes)
 }
 
-/// The path of the current directory; nothing if it has none.
+/// The path of the current directory; empty if it has none.
 pub fn directory(buffer: &mut [u8]) -> &[u8] {
     let arguments = [buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0, 0];
     // SAFETY: the kernel writes at most `buffer.len()` bytes.
     let found = result(unsafe { syscall(nr::GETCWD, arguments) });
-    // One that cannot be reached from the root does not begin with a slash.
+    // The path of a directory that cannot be reached from the root does not begin with a slash.
     match (found, CStr::from_bytes_until_nul(buffer)) {
         (Ok(_), Ok(path)) if path.to_bytes().first() == Some(&b'/') => path.to_bytes(),
         _ => &[],

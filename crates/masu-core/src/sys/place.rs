@@ -1,18 +1,18 @@
-//! What lies at an address that is none of the engine's.
+//! What lies at an address that does not belong to the engine.
 //!
-//! Some addresses cannot be a block of any allocator in the process; what is left may be.
+//! Some addresses cannot be a block of any allocator in the process; the others may be.
 
 use super::{auxv, host, mem};
 use core::ffi::CStr;
 
-/// What lies there.
+/// What lies at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Nothing: it is below what is ever mapped, so it is a small number.
     Low,
     /// Nothing: no program has such addresses.
     Beyond,
-    /// Whatever it is, it is not a multiple of [`LEAST`].
+    /// Unknown, but the address is not a multiple of [`LEAST`].
     Uneven,
     /// The stack of the calling thread, in use.
     Stack,
@@ -27,18 +27,18 @@ pub enum Place {
 /// What every block's address is a multiple of, in every allocator.
 pub const LEAST: usize = 8;
 
-/// Below this nothing is mapped, as a rule: 64 KiB.
+/// Below this nothing is mapped, usually: 64 KiB.
 const LOW: usize = 64 << 10;
-/// The largest addresses that a program can have, with five levels of page tables.
+/// Beyond the largest addresses that a program can have, with five levels of page tables.
 const BEYOND: usize = 1 << 56;
-/// A first stack, and another thread's, is not longer as a rule: 64 MiB, 8 MiB.
+/// A first stack, and another thread's, is usually no longer than this: 64 MiB, 8 MiB.
 const FIRST_STACK: usize = 64 << 20;
 const STACK: usize = 8 << 20;
-/// How far above the calling function an address counts as on another thread's stack: behind a small stack, such
-/// as a coroutine's, other memory may lie.
+/// How far above the calling function an address counts as on another thread's stack: other memory may lie
+/// behind a small stack, such as a coroutine's.
 const NEAR: usize = 1 << 20;
 
-/// Finds out.
+/// Finds out what lies at an address.
 #[cold]
 #[inline(never)]
 pub fn place(p: *const u8) -> Place {
@@ -61,14 +61,14 @@ pub fn place(p: *const u8) -> Place {
 }
 
 /// Whether an address is on the calling thread's stack, whose end in use is at `here`. The kernel puts the first
-/// stack above all else, and a C library a thread's own words at the upper end of its stack.
+/// stack above all else, and a C library puts a thread's own words at the upper end of its stack.
 fn is_on_stack(at: usize, here: usize) -> bool {
     let within = |top: usize, most: usize| here <= at && at < top && top - here <= most;
     within(auxv::above_first_stack(), FIRST_STACK)
         || within(thread_pointer(), STACK) && at - here <= NEAR
 }
 
-/// By the register: under a sanitizer a variable may lie elsewhere.
+/// From the register: under a sanitizer a variable may lie elsewhere.
 fn stack_pointer() -> usize {
     let at: usize;
     #[cfg(miri)]

@@ -1,13 +1,13 @@
-//! Who may read the process's memory, where the kernel's Yama restricts that to its parents.
+//! Permission to read the process's memory, if the kernel's Yama restricts that to its parents.
 
 use super::raw::{nr, syscall};
 
 const PR_SET_PTRACER: usize = 0x5961_6d61;
 const PR_SET_PTRACER_ANY: usize = usize::MAX;
 
-/// Lets every process that could read this one without Yama do so: those of the same user, if the process has no
-/// more rights than they. It is this process's alone: a fork's child has to say so again. A kernel without Yama
-/// refuses, and lets them anyway.
+/// Lets every process read this one that could do so without Yama: those of the same user, if the process has no
+/// more rights than they. It holds for this process alone: a fork's child has to repeat it. A kernel without
+/// Yama refuses, and allows the reads anyway.
 #[cold]
 pub fn allow_any() {
     // SAFETY: sets an attribute of the process; touches no memory.

@@ -4,14 +4,14 @@ use super::raw::{nr, syscall};
 use super::{auxv, result, thread, time};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Rather an error than to wait for a machine that has just started.
+/// Fails rather than waits, on a machine that has just started.
 const GRND_NONBLOCK: usize = 1;
 
 /// Counts the words that the kernel did not give.
 static MADE_UP: AtomicU64 = AtomicU64::new(0);
 
-/// A random word. Where the kernel gives none, which a filter of system calls may see to, it is mixed from what the
-/// process was started with, the time, and where things lie.
+/// A random word. If the kernel gives none, for instance because of a filter of system calls, it is mixed from the
+/// process's start-up randomness, the time, and addresses.
 pub fn word() -> u64 {
     let mut word = 0u64;
     let at = (&raw mut word).expose_provenance();

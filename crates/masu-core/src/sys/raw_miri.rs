@@ -1,10 +1,10 @@
 //! System calls under Miri, which runs no machine code: a kernel that has one allocation for all of its
 //! address space. The engine's arithmetic, its records and its lists run as they are.
 //!
-//! What is not mapped is uninitialised, so Miri sees who reads it. Mappings are whole units of
-//! [`GRAIN`]; they are known by a flag each.
+//! Memory that is not mapped is uninitialised, so Miri sees reads of it. Mappings are whole units of
+//! [`GRAIN`]; each has a flag.
 
-// As on x86-64.
+// The same as on x86-64.
 #[path = "nr_x86_64.rs"]
 pub mod nr;
 
@@ -14,10 +14,10 @@ use std::time::Instant;
 
 /// Bytes for the engine's tables, below its window.
 pub const TABLES: usize = 128 << 20;
-/// Bytes of small and medium blocks, and as many of huge ones.
+/// Bytes of small and medium blocks, and the same again for huge ones.
 pub const CAPACITY: usize = 256 << 20;
 const SPAN: usize = TABLES + 2 * CAPACITY;
-/// What the window is aligned to.
+/// The alignment of the window.
 const ALIGN: usize = 2 << 20;
 const GRAIN: usize = 4 << 10;
 
@@ -62,7 +62,7 @@ impl Space {
 }
 
 /// # Safety
-/// The range is the engine's.
+/// The range must be the engine's.
 unsafe fn zero(at: usize, len: usize) {
     // SAFETY: passed on; the allocation was exposed.
     unsafe { std::ptr::with_exposed_provenance_mut::<u8>(at).write_bytes(0, len) };
@@ -76,7 +76,7 @@ fn map(at: usize, len: usize, flags: usize) -> Result<usize, usize> {
         return Err(EEXIST);
     }
     mapped[grains].fill(true);
-    // SAFETY: nobody has what was not mapped; what is replaced is the caller's.
+    // SAFETY: memory that was not mapped has no user; memory that is replaced is the caller's.
     unsafe { zero(at, len) };
     Ok(at)
 }
@@ -89,7 +89,7 @@ fn unmap(at: usize, len: usize) -> Result<usize, usize> {
         let start = SPACE.start + grain * GRAIN;
         let bytes =
             std::ptr::with_exposed_provenance_mut::<[std::mem::MaybeUninit<u8>; GRAIN]>(start);
-        // SAFETY: the caller's, which it uses no longer.
+        // SAFETY: the caller's, which it no longer uses.
         unsafe { bytes.write([const { std::mem::MaybeUninit::uninit() }; GRAIN]) };
     }
     Ok(0)
@@ -102,7 +102,7 @@ fn advise(at: usize, len: usize, advice: usize) -> Result<usize, usize> {
         return Err(ENOMEM);
     }
     if advice == MADV_DONTNEED {
-        // SAFETY: the caller discards what is its own.
+        // SAFETY: the caller discards its own memory.
         unsafe { zero(at, len) };
     }
     Ok(0)
@@ -114,7 +114,7 @@ fn remap(from: usize, len: usize, to: usize) -> Result<usize, usize> {
     let (source, target) = (source.ok_or(ENOMEM)?, target.ok_or(ENOMEM)?);
     assert!(!mapped[source].contains(&false), "what is not mapped cannot move");
     mapped[target].fill(true);
-    // SAFETY: both ranges are the caller's, and what the target holds is lost.
+    // SAFETY: both ranges are the caller's, and the target's contents are lost.
     unsafe {
         let old = std::ptr::with_exposed_provenance::<u8>(from);
         std::ptr::copy(old, std::ptr::with_exposed_provenance_mut(to), len);

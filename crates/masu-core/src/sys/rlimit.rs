@@ -13,7 +13,7 @@ pub enum Limit {
     AddressSpace = 9,
 }
 
-/// The limit in bytes; `None`: there is none, or the kernel does not say.
+/// The limit in bytes; `None` if there is none, or the kernel does not say.
 pub fn get(limit: Limit) -> Option<usize> {
     let mut words = [u64::MAX; 2];
     // SAFETY: the kernel writes the soft and the hard limit into `words`.
@@ -24,7 +24,7 @@ pub fn get(limit: Limit) -> Option<usize> {
     asked.ok().filter(|_| words[0] != u64::MAX).map(|_| words[0] as usize)
 }
 
-/// The least of the limits.
+/// The lowest of the limits.
 pub fn least() -> Option<usize> {
     [Limit::AddressSpace, Limit::Data].into_iter().filter_map(get).min()
 }

@@ -1,12 +1,12 @@
 //! A handler of `SIGSEGV` that stands before the program's own.
 //!
-//! Every fault goes on to where it would have gone: to the handler that was there, with its mask, its flags and its
-//! arguments, or to the end of the process. A handler that the program sets later takes this one's place, and
-//! may call it.
+//! Every fault goes on to where it would have gone: to the previous handler, with its mask, its flags and its
+//! arguments, or to the end of the process. A handler that the program sets later takes this one's place, and may call
+//! it.
 //!
 //! Invariants:
-//! 1. what was there before is written once, before the handler is in place, and later only by the handler, of the one
-//!    fault after which the program's own is gone by its own wish.
+//! 1. the previous action is written once, before the handler is in place, and later only by the handler, at the one
+//!    fault after which the program's own handler is gone by its own wish.
 
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
@@ -40,13 +40,13 @@ impl Action {
 /// An access that the kernel refused.
 #[derive(Clone, Copy)]
 pub struct Fault {
-    /// To where.
+    /// The address that was accessed.
     pub address: usize,
-    /// Whether it was a write; `None`: the processor does not say.
+    /// Whether it was a write; `None` if the processor does not say.
     pub writes: Option<bool>,
 }
 
-/// What is told of faults. It runs in the signal handler, on whatever stack that has.
+/// The function that hears of faults. It runs in the signal handler, on whatever stack that has.
 pub type Told = fn(Fault);
 
 struct Before(UnsafeCell<Action>);
@@ -68,14 +68,14 @@ fn sigaction(new: *const Action, old: *mut Action) -> bool {
     f(SIGSEGV, new, old) == 0
 }
 
-/// Has `told` hear of every fault first. Once in a process. `false`: that cannot be had.
+/// Makes `told` hear of every fault first. Once in a process. Returns `false` if that is not possible.
 pub fn catch_faults(told: Told) -> bool {
     let first = TOLD.compare_exchange(0, told as usize, Ordering::Release, Ordering::Relaxed);
     let mut before = Action::DEFAULT;
     if first.is_err() || !sigaction(null(), &raw mut before) {
         return false;
     }
-    // SAFETY: invariant 1: the handler is not in place, so nobody reads it.
+    // SAFETY: invariant 1: the handler is not in place, so no thread reads it.
     unsafe { *BEFORE.0.get() = before };
     let has_handler = before.handler != SIG_DFL && before.handler != SIG_IGN;
     let kept = if has_handler { before.flags & (SA_RESTART | SA_NODEFER) } else { 0 };
@@ -90,7 +90,7 @@ pub fn catch_faults(told: Told) -> bool {
 }
 
 /// # Safety
-/// Called by the kernel, with a `siginfo_t` and a `ucontext_t`.
+/// The kernel must call it, with a `siginfo_t` and a `ucontext_t`.
 unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_void) {
     /// Behind number, error and code.
     const ADDRESS: usize = 16;
@@ -99,7 +99,7 @@ unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_v
     let (code, address) =
         unsafe { (*info.byte_add(CODE).cast::<c_int>(), *info.byte_add(ADDRESS).cast::<usize>()) };
     let told = TOLD.load(Ordering::Acquire);
-    // A positive code is the kernel's own; others are signals that somebody sent.
+    // A positive code is the kernel's own; others are signals that a process sent.
     if code > 0 && told != 0 {
         // SAFETY: stored by `catch_faults`, from a function of this type; the context is the kernel's.
         unsafe { transmute::<usize, Told>(told)(Fault { address, writes: writes(context) }) };
@@ -111,13 +111,13 @@ unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_v
 /// Whether the access was a write.
 ///
 /// # Safety
-/// It is the kernel's `ucontext_t`.
+/// It must be the kernel's `ucontext_t`.
 unsafe fn writes(context: *const c_void) -> Option<bool> {
     #[cfg(target_arch = "x86_64")]
     {
         /// Flags, link and stack, and nineteen registers.
         const ERROR: usize = 8 + 8 + 24 + 19 * 8;
-        // SAFETY: as the caller says. The second bit of a page fault's error code is that of writes.
+        // SAFETY: as the caller says. The second bit of a page fault's error code is set for writes.
         Some(unsafe { *context.byte_add(ERROR).cast::<u64>() } & 2 != 0)
     }
     #[cfg(not(target_arch = "x86_64"))]
@@ -127,7 +127,7 @@ unsafe fn writes(context: *const c_void) -> Option<bool> {
     }
 }
 
-/// Does what would have been done without this handler.
+/// Does what would have happened without this handler.
 ///
 /// # Safety
 /// As for [`handler`].
@@ -141,7 +141,7 @@ unsafe fn go_on(number: c_int, code: c_int, info: *mut c_void, context: *mut c_v
             if code <= 0 {
                 super::thread::signal_self(number as usize);
             }
-            // Else the instruction faults again.
+            // Otherwise the instruction faults again.
         }
         own => {
             if before.flags & SA_RESETHAND != 0 {

@@ -1,12 +1,13 @@
-//! Memory tagging (AArch64's MTE): each 16 bytes of memory have a tag of four bits, and so has a pointer, in its bits 56
-//! to 59. A thread that asked the kernel for it has every access checked: where the two differ, it ends by `SIGSEGV`.
+//! Memory tagging (AArch64's MTE): each 16 bytes of memory have a tag of four bits, and so has a pointer, in its bits
+//! 56 to 59. If a thread asked the kernel for it, every access is checked: where the two tags differ, it ends by
+//! `SIGSEGV`.
 //!
 //! Pages have tags if they were mapped for it, all 0 at first, and again after the pages went back. The kernel copies
-//! them in a fork, and takes tagged pointers in system calls from threads that asked for it, which threads inherit from who
-//! starts them.
+//! them in a fork, and takes tagged pointers in system calls from threads that asked for it. Threads inherit that from
+//! the thread that starts them.
 //!
 //! Invariants:
-//! 1. `ON` is set before the first page with tags is opened, and only where the processor has these instructions.
+//! 1. `ON` is set before the first page with tags is opened, and only if the processor has these instructions.
 
 use super::raw::{nr, syscall};
 use super::{host, result};
@@ -26,7 +27,7 @@ const AT_HWCAP2: usize = 26;
 const HWCAP2_MTE: usize = 1 << 18;
 
 const PR_SET_TAGGED_ADDR_CTRL: usize = 55;
-/// Tagged pointers in system calls, checks that end the access itself, and every tag but 0.
+/// Tagged pointers in system calls, checks that stop the access itself, and every tag except 0.
 const CONTROL: usize = 1 | 1 << 1 | 0xfffe << 3;
 
 const PROT_MTE: usize = 0x20;
@@ -40,7 +41,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 pub struct Tag(u8);
 
 impl Tag {
-    /// That of free memory, and of what has none.
+    /// The tag of free memory, and of memory without tags.
     pub const NONE: Tag = Tag(0);
 
     /// Whether its number is this one.
@@ -55,13 +56,13 @@ impl Tag {
         self.0
     }
 
-    /// The one with a number below 16.
+    /// The tag with a number below 16.
     #[inline]
     pub fn of(number: u8) -> Tag {
         Tag(number & 15)
     }
 
-    /// An address without a tag, with this one.
+    /// An address without a tag, given this one.
     #[inline]
     pub fn on(self, address: usize) -> usize {
         address | (self.0 as usize) << SHIFT
@@ -86,24 +87,25 @@ pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// Whether the processor has them, and the kernel knows.
+/// Whether the processor supports them, and the kernel too.
 pub fn are_there() -> bool {
     host::getauxval(AT_HWCAP2) & HWCAP2_MTE != 0
 }
 
-/// Whether the processor is one that qemu emulates for a single process: up to 7.2 at least that ends programs whose accesses
-/// are checked at the instruction by which `memset` zeroes. It zeroes 512 bytes at once, and those of processors 64.
+/// Whether the processor is one that qemu emulates for a single process: up to 7.2 at least qemu ends programs with
+/// checked accesses at the instruction by which `memset` zeroes. It zeroes 512 bytes at once there, and 64 on real
+/// processors.
 pub fn is_emulated() -> bool {
     let zeroes: usize;
-    // SAFETY: every processor may be asked.
+    // SAFETY: every processor has this register.
     unsafe {
         asm!("mrs {zeroes}, dczid_el0", zeroes = out(reg) zeroes, options(nomem, nostack, preserves_flags));
     }
     zeroes & 15 >= 7
 }
 
-/// Has the calling thread's accesses, and those of the threads that it will start, checked. `false`: the processor or the
-/// kernel cannot.
+/// Turns on checks for the calling thread's accesses, and for those of threads that it starts later. Returns `false` if
+/// the processor or the kernel cannot check.
 #[cold]
 pub fn start() -> bool {
     if !are_there() {
@@ -116,20 +118,20 @@ pub fn start() -> bool {
     asked.is_ok()
 }
 
-/// Makes a range accessible whose bytes have tags, 0 at first. `false`: the kernel refused.
+/// Makes a range accessible whose bytes have tags, 0 at first. Returns `false` if the kernel refused.
 ///
 /// # Safety
-/// The range belongs to the engine, is anonymous memory, and memory is tagged.
+/// The range must belong to the engine and be anonymous memory, and memory must be tagged.
 pub unsafe fn open(addr: usize, len: usize) -> bool {
     let protection = PROT_READ_WRITE | PROT_MTE;
     // SAFETY: passed on.
     result(unsafe { syscall(nr::MPROTECT, [addr, len, protection, 0, 0, 0]) }).is_ok()
 }
 
-/// A tag by chance, none of those of a set, which has at most 14 besides 0.
+/// A random tag that is not in a set, which has at most 14 besides 0.
 ///
 /// # Safety
-/// Memory is tagged.
+/// Memory must be tagged.
 #[inline]
 pub unsafe fn random(not: u16) -> Tag {
     let drawn: usize;
@@ -144,7 +146,7 @@ pub unsafe fn random(not: u16) -> Tag {
 /// The tag of the memory at an address.
 ///
 /// # Safety
-/// It is accessible, and memory is tagged.
+/// It must be accessible, and memory must be tagged.
 #[cfg(test)]
 pub unsafe fn of_memory(at: usize) -> Tag {
     let mut tagged = 0usize;
@@ -159,7 +161,7 @@ pub unsafe fn of_memory(at: usize) -> Tag {
 /// Gives a range a tag.
 ///
 /// # Safety
-/// Whole granules of the engine's that are accessible, which nobody uses by another tag; memory is tagged.
+/// The range must be whole accessible granules of the engine that are not in use by another tag; memory must be tagged.
 #[inline]
 pub unsafe fn set(at: usize, len: usize, tag: Tag) {
     let (mut at, end) = (at, at + len);
@@ -180,7 +182,7 @@ pub unsafe fn set(at: usize, len: usize, tag: Tag) {
 /// Zeroes a range, and takes its tag.
 ///
 /// # Safety
-/// As for [`set`], and nobody needs what is there.
+/// As for [`set`], and the contents must not be needed.
 #[inline]
 pub unsafe fn wipe(at: usize, len: usize) {
     let (mut at, end, none) = (at, at + len, 0usize);
@@ -197,10 +199,10 @@ pub unsafe fn wipe(at: usize, len: usize) {
     }
 }
 
-/// The calling thread's accesses are not checked until this is dropped. (A signal handler's are.)
+/// Keeps the calling thread's accesses unchecked until it is dropped. (A signal handler's are checked.)
 pub struct Unchecked(usize);
 
-/// Begins that, where memory is tagged.
+/// Stops the checks until the result is dropped, if memory is tagged.
 #[inline]
 pub fn unchecked() -> Unchecked {
     let mut before = 0usize;

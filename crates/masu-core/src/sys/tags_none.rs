@@ -1,4 +1,4 @@
-//! What `tags_aarch64` has, where memory has no tags: nothing of it is left in the code.
+//! The interface of `tags_aarch64` where memory has no tags: none of it is left in the code.
 
 /// Whether there can be tags at all.
 pub const CAN_BE: bool = false;
@@ -6,12 +6,12 @@ pub const CAN_BE: bool = false;
 /// Bytes that would have one tag.
 pub const GRANULE: usize = 16;
 
-/// A tag. There is one.
+/// A tag. Only one exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag;
 
 impl Tag {
-    /// That of all memory.
+    /// The tag of all memory.
     pub const NONE: Tag = Tag;
 
     /// Whether its number is this one.
@@ -26,13 +26,13 @@ impl Tag {
         0
     }
 
-    /// The one with a number.
+    /// The tag with a number.
     #[inline]
     pub fn of(_: u8) -> Tag {
         Tag
     }
 
-    /// An address with it.
+    /// An address with the tag.
     #[inline]
     pub fn on(self, address: usize) -> usize {
         address
@@ -57,7 +57,7 @@ pub fn is_on() -> bool {
     false
 }
 
-/// It does not matter.
+/// Does not matter.
 #[inline]
 pub fn is_emulated() -> bool {
     false
@@ -69,7 +69,7 @@ pub fn start() -> bool {
     false
 }
 
-/// Not called, nor what follows: memory is not tagged.
+/// Not called, nor are the functions below: memory is not tagged.
 ///
 /// # Safety
 /// None is needed.

@@ -2,8 +2,8 @@
 //! library.
 //!
 //! Why not `pthread_create`: it takes the C library's stack-cache lock, under which the C library
-//! itself calls `free`; made from inside `free` it can deadlock. It also clears
-//! `__libc_single_threaded` for ever. A raw thread that makes system calls only needs none of what
+//! itself calls `free`; called from inside `free` it can deadlock. It also clears
+//! `__libc_single_threaded` for ever. A raw thread that only makes system calls needs none of what
 //! `pthread_create` provides.
 
 use super::raw::{clone_thread, nr, syscall};
@@ -66,16 +66,16 @@ pub fn id() -> u32 {
 
 /// Whether a thread of this process has the number.
 pub fn exists(id: u32) -> bool {
-    // SAFETY: signal 0 is sent to nobody.
+    // SAFETY: signal 0 is not sent.
     unsafe {
         let process = syscall(nr::GETPID, [0; 6]);
         result(syscall(nr::TGKILL, [process, id as usize, 0, 0, 0, 0])).is_ok()
     }
 }
 
-/// Sends the calling thread a signal.
+/// Sends a signal to the calling thread.
 pub fn signal_self(number: usize) {
-    // SAFETY: what becomes of it is the program's choice.
+    // SAFETY: its effect is the program's choice.
     unsafe {
         let process = syscall(nr::GETPID, [0; 6]);
         syscall(nr::TGKILL, [process, id() as usize, number, 0, 0, 0]);
@@ -87,8 +87,9 @@ pub fn signal_self(number: usize) {
 /// no longer uses its stack.
 ///
 /// # Safety
-/// `stack_top` is the 16-byte aligned end of a stack that nothing else uses until `*tid == 0`;
-/// `tls` points at a zeroed word that stays valid as long; `entry` makes system calls only.
+/// `stack_top` must be the 16-byte aligned end of a stack that nothing else uses until `*tid == 0`;
+/// `tls` must point at a zeroed word that stays valid that long; `entry` must only make system
+/// calls.
 pub unsafe fn spawn(
     entry: extern "C" fn(usize),
     arg: usize,

@@ -1,7 +1,7 @@
 //! The clock: milliseconds of `CLOCK_MONOTONIC_COARSE`.
 //!
-//! Asking the kernel is a system call. A processor's own counter of cycles, where a program may read one,
-//! says when it is too early for the clock to have moved.
+//! Asking the kernel is a system call. A processor's own counter of cycles, if a program may read it,
+//! tells when it is too early for the clock to have moved.
 
 use super::raw::{nr, syscall};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -15,7 +15,7 @@ const CLOCK_MONOTONIC_COARSE: usize = 6;
 pub fn now_ms() -> u64 {
     /// Cycles within which the kernel is not asked again: a millisecond at 1 GHz.
     const SOON: u64 = 1 << 20;
-    /// What the kernel last said.
+    /// The kernel's last answer.
     static SAID: AtomicU64 = AtomicU64::new(0);
     /// The counter when it was asked. Written after [`SAID`].
     static AT: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Trees of files as they are found on machines and in containers.
+//! Trees of files, as found on machines and in containers.
 
 extern crate std;
 use super::{memory_limit, processors, resident, stalled};

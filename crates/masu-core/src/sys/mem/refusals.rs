@@ -1,4 +1,4 @@
-//! Refusals of the kernel, as a test wants them on its thread.
+//! Refusals of the kernel, as a test requests them on its thread.
 
 use std::cell::Cell;
 
@@ -7,12 +7,12 @@ std::thread_local! {
     static NEXT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Has those of the calling thread's next calls refused whose bits are set.
+/// Makes those of the calling thread's next calls fail whose bits are set.
 pub fn set(calls: u64) {
     NEXT.set(calls);
 }
 
-/// Whether the call that is about to be made is refused.
+/// Whether the next call is to be refused.
 pub fn next() -> bool {
     let calls = NEXT.get();
     NEXT.set(calls >> 1);
