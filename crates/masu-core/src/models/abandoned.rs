@@ -11,7 +11,7 @@
 //!
 //! Invariants: a span has at most one owner (its line is watched); a listed span is in the list
 //! once, an owned one that was unlinked is not; `count` is the list's length; no span without live
-//! blocks is left on the abandoned.
+//! blocks is left on the list.
 
 use super::world::heap::face::{alloc, begin, exit, free, give_up, purge_spans, resume};
 use super::world::region;
@@ -53,7 +53,7 @@ fn adopt() -> Option<u32> {
     Some(span)
 }
 
-/// Takes everything from the list, which must agree with its length.
+/// Takes everything from the list, whose length must agree.
 fn clear() -> usize {
     let listed = abandoned::count(class()) as usize;
     let mut found = 0;
@@ -145,7 +145,7 @@ fn two_adopters_never_get_the_same_span() {
     });
 }
 
-/// The purge purges the free pages of abandoned spans while others free into them and adopt them.
+/// The purge purges free pages of abandoned spans while other threads free into them and adopt them.
 #[test]
 fn purging_against_frees_and_an_adopter() {
     check(2, || {

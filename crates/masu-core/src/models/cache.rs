@@ -1,9 +1,9 @@
-//! The caches of medium blocks: what a thread keeps, while the purge looks in, other threads have
-//! caches of their own, and its process forks.
+//! The caches of medium blocks: what a thread keeps, while the purge looks in, other threads have caches
+//! of their own, and its process forks.
 //!
 //! ```text
 //!  block:  live ──free, inside──▶ in a list ──alloc, inside──▶ live
-//!            │ no room, or a visitor is there    │ no room, exit (owner) or the purge (visitor)
+//!            │ no room, or a visitor is inside   │ no room, exit (owner) or the purge (visitor)
 //!            └───────────▶ the pool ◀────────────┘
 //!
 //!  cache:  holds nothing ──first free──▶ counted, with its limit ──emptied──▶ holds nothing
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Invariants: owner and visitor are never at the lists together; no block is in use twice or lost; when
-//! a cache holds nothing it is not counted. In a fork's child a cache that nobody was at holds what it
-//! held, and one that somebody was at holds nothing.
+//! a cache holds nothing it is not counted. In a fork's child a cache that no thread was using holds
+//! what it held, and one that a thread was using holds nothing.
 
 use super::check;
 use super::world::pages::cache::total;
@@ -65,18 +65,18 @@ fn the_purge_looks_in_while_the_owner_exits() {
         });
         cache.drain();
         visitor.join().unwrap();
-        // Each may have met the other: then the next purge finds them.
+        // Each may have met the other: if so, the next purge finds them.
         cache.visit();
         assert_eq!(cache.bytes(), 0);
         nothing_is_held();
     });
 }
 
-/// The blocks of one go to the pool, from where the other takes them.
+/// The blocks of one cache go to the pool, from where the other takes them.
 #[test]
 fn limits_of_two_caches_grow() {
     check(3, || {
-        /// Two of them are more than a cache may hold at first.
+        /// Two blocks of this are more than a cache may hold at first.
         const LARGE: usize = 10;
         reset();
         let work = |cache: Cache| {
@@ -95,8 +95,8 @@ fn limits_of_two_caches_grow() {
     });
 }
 
-/// A fork at any time, while `other` is at a cache that holds two units, and may free the block at an
-/// address, of three.
+/// A fork at any time, while `other` uses a cache that holds two units, and may free the block of three
+/// units at an address.
 fn fork_during(other: impl FnOnce(&Cache, usize) + 'static) {
     reset();
     process::interrupt_anywhere();

@@ -1,22 +1,20 @@
-//! A fork: the locks before and after it, and what its child does with heaps whose threads do not
-//! exist in it.
+//! A fork: the locks before and after it, and what its child does with heaps whose threads do not exist in it.
 //!
 //! ```text
 //!  parent: at work ──prepare: all locks, in order──▶ forking ──parent: given back──▶ at work
 //!  child:                                               └─child: all free─▶ one thread
-//!          a heap:  LIVE, another thread's ──▶ ORPHAN ──adopt (cas)──▶ LIVE, nobody's
-//!                   who was inside it, or visited it, is forgotten       │ lists rebuilt, abandoned
+//!          a heap:  LIVE, another thread's ──▶ ORPHAN ──adopt (cas)──▶ LIVE, no thread's
+//!                   a thread inside it, or visiting, is forgotten        │ lists rebuilt, abandoned
 //!                                                                        ▼
 //!                                                                      FREE
 //! ```
 //!
-//! Invariants: nobody waits for ever, in the parent or in the child, whatever locks others hold when a
-//! fork begins, the engine's and such as it knows nothing of; the thread that forks may allocate and free
-//! meanwhile, and so may others, which have given up waiting and lose nothing. In the child each block that
-//! was live stays as it was until it is freed, which works; no live block is handed out; a thread that
-//! was frozen outside the engine loses nothing: when all blocks are freed, every span is in the pool.
-//! A thread frozen inside loses what it had in its hands: a span, and what the outbox held that it was
-//! at, or blocks of that many spans.
+//! Invariants: no thread waits for ever, in the parent or in the child, whatever locks other threads hold when a fork
+//! begins, the engine's and those that it knows nothing of; the thread that forks may allocate and free meanwhile, and
+//! so may threads that have given up waiting, and lose nothing. In the child each block that was live stays as it was
+//! until it is freed, which works; no live block is handed out; a thread that was frozen outside the engine loses
+//! nothing: when all blocks are freed, every span is in the pool. A thread frozen inside loses what it had in its
+//! hands: a span, and the contents of the outbox that it was using, or blocks of that many spans.
 //!
 //! How threads are frozen: [`super::world::process`].
 
@@ -32,8 +30,8 @@ use crate::size_class::class_of;
 use crate::span::{abandoned, pool};
 use loom::sync::{Arc, Mutex};
 
-/// Most spans that a thread frozen inside the engine loses, or blocks of: that in its hands, and one for
-/// each slot of an outbox.
+/// Most spans that a thread frozen inside the engine loses, or loses blocks of: the one in its hands, and one for each
+/// slot of an outbox.
 const LOST: usize = 3;
 
 fn start() {
@@ -42,14 +40,14 @@ fn start() {
     begin(0);
 }
 
-/// What a child does that uses everything it was left, and then ends. `inside`: others were in the
-/// engine when it was made.
+/// What a child does: it uses everything it was left, and then ends. `inside`: other threads were in the engine when it
+/// was made.
 fn inherit(inside: bool) {
     let inherited = region::all_live();
     (0..table::counts().1).for_each(|_| adopt_an_orphan());
     let (live, _) = table::counts();
     assert_eq!(live, 1, "a heap of a thread that does not exist is in use");
-    // More than a span, so that what the others had is used too.
+    // More than a span, so that the other threads' blocks are used too.
     let mine: Vec<_> = (0..PER_SPAN + 2).map(|_| alloc(SIZE)).collect();
     mine.into_iter().chain(inherited).for_each(free);
     exit();
@@ -60,7 +58,7 @@ fn inherit(inside: bool) {
     assert!(lost <= if inside { LOST } else { 0 }, "{lost} spans are lost");
 }
 
-/// The purge takes locks inside of locks, others one or two, while a thread forks.
+/// The purge takes locks inside locks, other threads take one or two, while a thread forks.
 #[test]
 fn nobody_waits_for_ever_in_the_parent() {
     check(2, || {
@@ -85,7 +83,7 @@ fn nobody_waits_for_ever_in_the_parent() {
     });
 }
 
-/// Two threads that fork at once.
+/// Two threads that fork at the same time.
 #[test]
 fn forks_wait_for_each_other() {
     check(2, || {
@@ -102,7 +100,7 @@ fn forks_wait_for_each_other() {
     });
 }
 
-/// Handlers of the program run between: they allocate and free, on the thread that forks.
+/// Handlers of the program run in between: they allocate and free, on the thread that forks.
 #[test]
 fn who_forks_allocates_and_frees_meanwhile() {
     check(2, || {
@@ -129,12 +127,12 @@ fn who_forks_allocates_and_frees_meanwhile() {
     });
 }
 
-/// A lock that the engine knows nothing of, and that a fork waits for after its `prepare`: of stdio, say.
+/// A lock that the engine knows nothing of, and that a fork waits for after its `prepare`: one of stdio, say.
 fn outer_lock() -> Arc<Mutex<()>> {
     Arc::new(Mutex::new(()))
 }
 
-/// The holder of such a lock is using the engine: it fills spans, and frees what others allocated.
+/// The holder of such a lock uses the engine: it fills spans, and frees blocks that others allocated.
 #[test]
 fn a_fork_waits_for_who_uses_the_engine() {
     check(2, || {
@@ -166,7 +164,7 @@ fn a_fork_waits_for_who_uses_the_engine() {
     });
 }
 
-/// The same, where the lock's holder lives on the shared arena, and where it purges.
+/// The same, if the lock's holder lives on the shared arena, and if it purges.
 #[test]
 fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
     check(2, || {
@@ -195,7 +193,7 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
     });
 }
 
-/// A span that is on the list of abandoned ones is claimed by a free while the fork has the list's lock.
+/// A span on the list of abandoned ones is claimed by a free while the fork has the list's lock.
 #[test]
 fn a_listed_span_is_claimed_while_a_fork_waits() {
     check(2, || {
@@ -234,7 +232,7 @@ fn busy(theirs: [usize; 2]) {
     theirs.into_iter().for_each(free);
     free(blocks.swap_remove(3));
     free(blocks.swap_remove(3));
-    // The rest stays, as that of a thread that lives on does.
+    // The rest stays, like that of a thread that lives on.
 }
 
 #[test]
@@ -269,7 +267,7 @@ fn a_child_of_a_thread_at_work() {
     });
 }
 
-/// The other thread fills a span, goes on to the next and comes back to what is freed.
+/// The other thread fills a span, goes on to the next and comes back to freed blocks.
 #[test]
 fn a_child_of_a_thread_that_fills_spans() {
     check(1, || {
@@ -286,8 +284,8 @@ fn a_child_of_a_thread_that_fills_spans() {
     });
 }
 
-/// The purge is frozen while it purges the free pages of, and while it empties outboxes: that of the thread that forks,
-/// and that of another.
+/// The purge is frozen while it purges free pages, and while it empties outboxes: that of the thread that forks, and
+/// that of another.
 #[test]
 fn a_child_of_a_purge() {
     check(2, || {
@@ -321,7 +319,7 @@ fn a_child_of_a_child_that_takes_a_heap_apart() {
         let theirs = [alloc(SIZE), alloc(SIZE)];
         spawn(move || busy(theirs)).join().unwrap();
         prepare();
-        // SAFETY: prepared; the other thread is no more, and its heap is as if it were.
+        // SAFETY: prepared; the other thread is gone, and its heap is as if it existed.
         unsafe { child() };
         process::interrupt_anywhere();
         let other = spawn(adopt_an_orphan);
@@ -330,8 +328,8 @@ fn a_child_of_a_child_that_takes_a_heap_apart() {
     });
 }
 
-/// In the child a purge looks into the outbox of a heap that another thread is just taking apart, and
-/// that a third one then has.
+/// In the child a purge looks into the outbox of a heap that another thread is taking apart, and that a third thread
+/// gets afterwards.
 #[test]
 fn a_childs_purge_against_who_takes_a_heap_apart() {
     check(2, || {
@@ -341,7 +339,7 @@ fn a_childs_purge_against_who_takes_a_heap_apart() {
         free(a);
         resume(0);
         prepare();
-        // SAFETY: prepared; nobody uses the other heap any more.
+        // SAFETY: prepared; no thread uses the other heap any more.
         unsafe { child() };
         let purge = spawn(visit);
         let other = spawn(move || {

@@ -1,15 +1,16 @@
-//! The gate of an arena: who allocates waits for the lock, who frees never does.
+//! The gate of an arena: an allocation waits for the lock, a free never does.
 //!
 //! ```text
 //!  free ── try ─┬─ inside ────────────────────▶ put, take what was left ─▶ exit ─┬─ nothing left ─▶ out
 //!               └─ held ─▶ leave it ─▶ try ─┬─ inside ──▲              ▲─────────┘ something, and inside
-//!                                           └─ held ─▶ out: whoever is inside sees to it
+//!                                           └─ held ─▶ out: the thread inside sees to it
 //! ```
 //!
-//! A free of a hardened block notes what it has freed, where nobody waits, and rings: whoever is inside takes what is noted.
+//! A free of a hardened block notes what it has freed, without waiting, and rings: the thread inside takes what is
+//! noted.
 //!
-//! Invariants: the heap is used by one at a time; when all calls have returned, every block freed was put
-//! back once, and nothing is left.
+//! Invariants: one thread at a time uses the heap; when all calls have returned, every freed block was put back once,
+//! and nothing is left.
 
 use super::check;
 use super::world::heap::gate::Gate;
@@ -26,7 +27,7 @@ const BLOCKS: usize = 3;
 struct Heap {
     gate: Gate,
     put: UnsafeCell<[u32; BLOCKS]>,
-    /// Blocks noted, and those of them that were taken note of.
+    /// Blocks noted, and how many of them were taken note of.
     noted: AtomicUsize,
     taken: UnsafeCell<usize>,
     /// The blocks' first words.
@@ -110,7 +111,7 @@ impl Heap {
     }
 
     fn all_taken(&self, notes: usize) {
-        // SAFETY: all others have gone.
+        // SAFETY: all other threads have gone.
         assert_eq!(
             self.taken.with(|taken| unsafe { *taken }),
             notes,
@@ -126,7 +127,7 @@ impl Heap {
         self.leave(inside);
     }
 
-    /// The purge: inside if nobody is.
+    /// The purge: goes inside if no thread is.
     fn visit(&self) {
         if let Some(inside) = self.gate.try_enter() {
             self.leave(inside);
@@ -134,7 +135,7 @@ impl Heap {
     }
 
     fn settled(&self, blocks: usize) {
-        // SAFETY: all others have gone.
+        // SAFETY: all other threads have gone.
         let put = self.put.with(|put| unsafe { *put });
         assert!(
             put.iter().take(blocks).all(|n| *n == 1),

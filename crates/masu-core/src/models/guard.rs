@@ -1,12 +1,12 @@
-//! Who has a slot for a guarded block.
+//! Which thread has a slot for a guarded block.
 //!
 //! ```text
 //!  allocator: take ─▶ writes the record, opens the pages ─▶ publish
 //!  program:   end  ─▶ reads the record, closes the pages ─▶ release
 //! ```
 //!
-//! Invariants: one has the slot at a time, and sees what the one before wrote; of two frees of one block, one is
-//! told that it was too late.
+//! Invariants: one thread has the slot at a time, and sees what the previous one wrote; of two frees of one
+//! block, one is told that it was too late.
 
 use super::check;
 use crate::guard::state::State;
@@ -30,7 +30,7 @@ impl Slot {
         Arc::new(Slot { state: State::new(), record: UnsafeCell::new(0) })
     }
 
-    /// As an allocation does. Whether there is a block now.
+    /// As an allocation does. Returns whether there is a block now.
     fn alloc(&self, record: u32) -> bool {
         let taken = self.state.take();
         if taken {
@@ -41,7 +41,7 @@ impl Slot {
         taken
     }
 
-    /// As a free does. What the record says; `None`: it was too late.
+    /// As a free does. Returns what the record says; `None` if it was too late.
     fn free(&self) -> Option<u32> {
         self.state.end().then(|| {
             // SAFETY: taken, as the checker sees.

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  LIVE, a thread's ──leave──▶ FREE, left, owns its active spans ──acquire──▶ LIVE, the next thread's
-//!                                  └──take_left (purge)──▶ LIVE, nobody's ──release──▶ FREE, owns nothing
+//!                                  └──take_left (purge)──▶ LIVE, no thread's ──release──▶ FREE, owns nothing
 //! ```
 //!
 //! Invariants: a heap that is left has one taker, who finds it as its thread left it; at most one is left
-//! at a time; what it owns is given up by whoever has it at last, with every block once, those that were
-//! in its bins and those that others freed meanwhile. That no span is lost is seen as in
+//! at a time; the last thread that has it gives up what it owns, with every block once, those in its bins
+//! and those that other threads freed meanwhile. That no span is lost is checked as in
 //! [`super::thread_exit`].
 
 use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, leave, rest, resume};
@@ -33,7 +33,7 @@ fn settled() {
     assert!(!table::is_left());
 }
 
-/// Uses what was left, if it gets it.
+/// Uses the heap that was left, if it gets it.
 fn successor(name: usize) {
     begin(name);
     let (a, b) = (alloc(SMALL), alloc(SMALL));
@@ -42,7 +42,7 @@ fn successor(name: usize) {
     leave();
 }
 
-/// The next thread has the last one's spans while a third one frees into them.
+/// The next thread has the last one's spans while a third thread frees into them.
 #[test]
 fn the_next_thread_against_frees() {
     check(3, || {
@@ -61,7 +61,7 @@ fn the_next_thread_against_frees() {
     });
 }
 
-/// Either the next thread gets what was left, or the purge gives it up.
+/// Either the next thread gets the heap that was left, or the purge gives it up.
 #[test]
 fn the_next_thread_against_the_purge() {
     check(3, || {
@@ -78,7 +78,7 @@ fn the_next_thread_against_the_purge() {
     });
 }
 
-/// The purge gives up what was left while others free the last blocks of it.
+/// The purge gives up the heap that was left while other threads free its last blocks.
 #[test]
 fn the_purge_against_the_last_frees() {
     check(3, || {
@@ -92,7 +92,7 @@ fn the_purge_against_the_last_frees() {
     });
 }
 
-/// Of two threads that end at once one leaves its spans, and of two that begin one has them.
+/// Of two threads that end at the same time one leaves its spans, and of two that begin one gets them.
 #[test]
 fn two_threads_that_end_and_begin() {
     check(2, || {
@@ -112,7 +112,7 @@ fn two_threads_that_end_and_begin() {
     });
 }
 
-/// Threads that come and go without a use for what they find.
+/// Threads that come and go without using what they find.
 #[test]
 fn what_is_left_is_left_on() {
     check(None, || {
@@ -171,8 +171,8 @@ fn a_child_of_a_thread_that_has_taken_up_what_was_left() {
     });
 }
 
-/// A fork's child has what was left when it was made, and what a thread had taken up that does not exist
-/// in it.
+/// A fork's child has what was left when it was made, and what was taken up by a thread that does not
+/// exist in it.
 #[test]
 fn a_child_has_what_was_left() {
     check(2, || {

@@ -7,8 +7,8 @@
 //!                                                                         └─ yes ─▶ visitor = 0, go away
 //! ```
 //!
-//! Invariants: owner and visitor never use the structure at once, and each sees what the other left;
-//! nobody waits, so there is no loop here that the checker could find endless.
+//! Invariants: owner and visitor never use the structure at the same time, and each sees what the other
+//! left; neither waits, so there is no loop here that the checker could find endless.
 
 use super::check;
 use crate::handshake::Handshake;
@@ -47,7 +47,7 @@ impl Guarded {
     }
 
     fn uses(&self) -> u32 {
-        // SAFETY: all others have gone.
+        // SAFETY: all other threads have gone.
         self.uses.with(|n| unsafe { *n })
     }
 }

@@ -1,4 +1,5 @@
-//! Small blocks of the hardened heap: who has a slot, what threads have at hand, and who looks at another's slot.
+//! Small blocks of the hardened heap: which thread has a slot, what threads have at hand, and looks at other threads'
+//! slots.
 //!
 //! ```text
 //!  pool ──draw, its lock──▶ a thread's bin ──hand out──▶ live ──a free, by any thread──▶ that thread's bin
@@ -6,9 +7,9 @@
 //!    └──────────────────────────── handed over, its lock ─────────────────────────────────┘
 //! ```
 //!
-//! Invariants: of two frees of one block one is told that it was too late; nobody is given a slot that another has, nor
-//! one that is not zero, and none is lost; whoever looks at a slot of others sees no damage where there is none. In a
-//! fork's child a slot is in one place at most, and the blocks that another thread had are in none.
+//! Invariants: of two frees of one block one is told that it was too late; no thread is given a slot that another has,
+//! nor one that is not zero, and none is lost; a thread that looks at another's slot sees no damage if there is none.
+//! In a fork's child a slot is in one place at most, and the blocks that another thread had are in none.
 
 use super::check;
 use super::world::atomic::Watch;
@@ -28,7 +29,7 @@ struct Slot {
     owner: Watch,
 }
 
-/// A pool's slots, of which an entry is the number plus 1.
+/// A pool's slots; an entry is a slot's number plus 1.
 struct Pool {
     slots: Vec<Slot>,
     free: RefCell<Vec<u64>>,
@@ -75,7 +76,7 @@ impl Pool {
         Some(entry)
     }
 
-    /// As a free does. `false`: somebody else was first.
+    /// As a free does. Returns `false` if another free was first.
     fn free(&self, bin: &Bin, entry: u64) -> bool {
         let slot = self.slot(entry);
         let Some(live) = slot.state.live() else { return false };
@@ -94,7 +95,7 @@ impl Pool {
         true
     }
 
-    /// As a thread's end does.
+    /// As the end of a thread does.
     fn empty(&self, bin: &Bin) {
         assert!(bin.empty(&mut To { pool: self, guard: None }));
     }
@@ -112,7 +113,7 @@ impl Pool {
     }
 }
 
-/// What takes entries back to the pool.
+/// Takes entries back to the pool.
 struct To<'a> {
     pool: &'a Pool,
     guard: Option<Guard<'static>>,
@@ -167,7 +168,7 @@ fn a_late_free_does_not_take_a_slot_from_its_next_owner() {
     });
 }
 
-/// What a thread does with a bin for which it has so many slots drawn.
+/// What a thread does with a bin that it fills with `draw` slots.
 fn live_and_end(pool: &Pool, draw: usize) {
     let bin = Bin::new();
     pool.draw(&bin, draw);
@@ -181,7 +182,7 @@ fn live_and_end(pool: &Pool, draw: usize) {
     assert_eq!(bin.count(), 0);
 }
 
-/// Two threads that have so many slots drawn, of a pool with so many and so long a quarantine.
+/// Two threads that draw that many slots, from a pool with `slots` slots and quarantines of that length.
 fn two_live_and_end(slots: u64, quarantine: usize, draws: [usize; 2]) {
     check(3, move || {
         let pool = Pool::new(slots, quarantine);
@@ -198,7 +199,7 @@ fn slots_come_and_go_by_the_pool() {
     two_live_and_end(3, 1, [2, 2]);
 }
 
-/// A free that finds more ready than may be.
+/// A free that finds more slots ready than allowed.
 #[test]
 fn slots_that_are_too_many_are_handed_over() {
     two_live_and_end(5, 0, [4, 1]);
@@ -232,7 +233,7 @@ fn a_look_at_a_neighbour_sees_no_damage_where_there_is_none() {
     });
 }
 
-/// The trailer of a live slot is its slab's canary, of which an empty slab gets another one.
+/// The trailer of a live slot is its slab's canary; an empty slab gets another one.
 #[test]
 fn a_look_at_a_neighbours_trailer_knows_the_slabs_canary() {
     check(3, || {
@@ -262,7 +263,7 @@ fn a_look_at_a_neighbours_trailer_knows_the_slabs_canary() {
     });
 }
 
-/// Hands a slot of two out with the first of some tags that may be.
+/// Hands out one of two slots with the first of some tags that is allowed.
 fn hand_out_with_one_of(pool: &Pool, slot: usize, tags: [u8; 2]) -> u8 {
     let (state, neighbour) = (&pool.slots[slot].state, &pool.slots[1 - slot].state);
     state.draw();
@@ -286,7 +287,7 @@ fn neighbours_that_are_handed_out_at_once_have_different_tags() {
     });
 }
 
-/// A late free, by the count or the tag, whichever the slot's next block has another of.
+/// A late free is seen by the count or the tag, whichever of the two has changed in the slot's next block.
 #[test]
 fn a_late_free_does_not_take_a_slot_with_a_tag_from_its_next_owner() {
     check(None, || {
@@ -313,7 +314,7 @@ fn a_child_whose_parents_thread_was_at_its_bin() {
         let bin = Rc::new(Bin::new());
         pool.draw(&bin, 3);
         let block = pool.alloc(&bin).unwrap();
-        // Blocks that the other thread's program has.
+        // Blocks that the other thread's program holds.
         let held = Rc::new(RefCell::new(vec![block]));
         let thread = spawn({
             let (pool, bin, held) = (pool.clone(), bin.clone(), held.clone());

@@ -1,4 +1,4 @@
-//! Samples that are looked for without the lock while their table is replaced.
+//! Samples that are looked up without the lock while their table is replaced.
 //!
 //! ```text
 //!  under the lock: link ─▶ … ─▶ all records into the next table ─▶ it is in use ─▶ unlink, link
@@ -19,9 +19,9 @@ const B: usize = 2;
 
 struct Profile {
     heads: Heads,
-    /// Those of the first two tables. A record's number is its hash.
+    /// The heads of the first two tables. A record's number is its hash.
     at: [AtomicU32; 5],
-    /// B's block is handed out.
+    /// Whether B's block is handed out.
     out: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ fn a_sample_is_found_while_its_table_is_replaced() {
                 profile.out.store(true, Ordering::Release);
             })
         };
-        // Not in the first thread, of which the checker does not try all that it could do.
+        // Not in the first thread, for which the checker does not try every interleaving.
         let freeing = thread::spawn(move || {
             profile.is_found(A);
             if profile.out.load(Ordering::Acquire) {

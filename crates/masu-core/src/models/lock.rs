@@ -1,7 +1,7 @@
 //! The futex lock.
 //!
 //! ```text
-//!         lock (cas)          somebody must wait (fetch_or)
+//!         lock (cas)          a thread must wait (fetch_or)
 //!  FREE ─────────────▶ HELD ───────────────────────────▶ HELD | SLEEPERS
 //!   ▲                   │  ╲                                 │       │
 //!   │                   │   fork (fetch_or)                  │  fork, wake all
@@ -11,10 +11,10 @@
 //!   └──── release ──────┴───────────┴──── release, wake one ─┘
 //! ```
 //!
-//! Invariants: one holder at a time, who sees what the one before wrote; whoever sleeps is woken,
-//! for a sleeper that nobody wakes is a deadlock here; a fork may wait for a thread that sleeps and may
-//! give up, and none that gives up takes the wake-up of one that does not; after a fork, whose child has
-//! one thread, the lock is free whatever its state was.
+//! Invariants: one holder at a time, which sees what the previous one wrote; every sleeper is woken, because a sleeper
+//! that is never woken is a deadlock here; a fork may wait for a thread that sleeps and may give up, and a thread that
+//! gives up does not take the wake-up of one that does not; after a fork, whose child has one thread, the lock is free
+//! whatever its state was.
 
 use super::check;
 use crate::lock::{Lock, fork};
@@ -52,7 +52,7 @@ impl Counted {
         }
     }
 
-    /// Forks, and does something meanwhile.
+    /// Forks, and runs `meanwhile` in between.
     fn fork(&self, meanwhile: impl FnOnce()) {
         self.lock.acquire();
         fork::begin();
@@ -118,7 +118,7 @@ fn try_lock_takes_a_free_lock_only() {
     });
 }
 
-/// A try that fails leaves the lock as it is: nobody else gets in.
+/// A try that fails leaves the lock as it is: no other thread gets in.
 #[test]
 fn a_failed_try_lock_does_not_open_the_lock() {
     check(None, || {
@@ -135,8 +135,8 @@ fn a_failed_try_lock_does_not_open_the_lock() {
     });
 }
 
-/// A thread that has what a fork waits for gives up, whether it falls asleep before the fork has begun or
-/// while it stands still.
+/// A thread that has what a fork waits for gives up, whether it falls asleep before the fork has begun or while it
+/// stands still.
 #[test]
 fn a_fork_may_wait_for_a_sleeper() {
     check(None, || {
@@ -180,7 +180,7 @@ fn who_waits_for_a_fork_is_woken_after_it() {
 }
 
 /// Two threads sleep until a holder wakes one of them. Before that one runs, a fork takes the lock, whose word does not
-/// say that the other one still sleeps. That other one has what the fork waits for.
+/// say that the other one still sleeps. That other thread has what the fork waits for.
 #[test]
 fn who_is_woken_into_a_fork_wakes_those_who_still_sleep() {
     check(2, || {

@@ -1,19 +1,19 @@
-//! The outbox: freed blocks on their way to spans of others, while the spans' owner exits, somebody
-//! adopts the spans, the purge looks in, and the outbox's own thread exits.
+//! The outbox: freed blocks on their way to other threads' spans, while the spans' owner exits,
+//! another thread adopts the spans, the purge looks in, and the outbox's own thread exits.
 //!
 //! ```text
 //!  slot: empty ──free──▶ chain of a span ──free into the same span──▶ longer
 //!          ▲                  │ full, or another span needs the slot, or exit   (owner, inside)
 //!          └───── sent ───────┤ the purge looks in                              (visitor, inside)
 //!                             ▼
-//!        pushed to the span's remote word as one, by which the pusher may become its owner
+//!        pushed to the span's remote word as one chain, by which the pusher may become its owner
 //!
 //!  exit: enter ─┬─ inside ──▶ all sent
-//!               └─ a visitor is there ──▶ left to it; if it goes away, to the next one
+//!               └─ a visitor is inside ──▶ left to it; if it goes away, to the next one
 //! ```
 //!
-//! Invariants: owner and visitor are never at a slot together, a later thread that has the heap
-//! included; each block goes out once; when all threads have gone and the purge has looked in once
+//! Invariants: owner and visitor are never at a slot together, including a later thread that has
+//! the heap; each block goes out once; when all threads have gone and the purge has looked in once
 //! more, every span is in the pool and no outbox holds anything.
 
 use super::world::heap::face::{alloc, begin, exit, free, resume, visit};
@@ -56,7 +56,7 @@ fn a_chain_against_the_exit_of_its_spans_owner() {
     });
 }
 
-/// Four blocks are a whole chain, which goes out before the exit; the fifth is one more.
+/// Four blocks are a whole chain, which goes out before the exit; the fifth is extra.
 #[test]
 fn a_full_chain_against_the_exit_of_its_spans_owner() {
     check(2, || {
@@ -68,7 +68,7 @@ fn a_full_chain_against_the_exit_of_its_spans_owner() {
     });
 }
 
-/// The span is nobody's when the chain reaches it, or somebody else's by then.
+/// The span has no owner when the chain reaches it, or another owner.
 #[test]
 fn a_chain_for_an_abandoned_span_against_an_adopter() {
     check(2, || {
@@ -133,7 +133,7 @@ fn the_purge_against_the_exit_of_the_spans_owner() {
     });
 }
 
-/// The heap's next thread comes while the purge is still at what the one before left.
+/// The heap's next thread comes while the purge still handles what the previous one left.
 #[test]
 fn the_purge_against_the_next_thread_that_has_the_heap() {
     check(3, || {
@@ -149,7 +149,7 @@ fn the_purge_against_the_next_thread_that_has_the_heap() {
     });
 }
 
-/// Two purges, and the owner that goes on.
+/// Two purges, and an owner that goes on.
 #[test]
 fn two_purges_and_the_owner() {
     check(2, || {

@@ -1,5 +1,5 @@
 //! The pool of pages: threads that take and give runs and spans, while purges have some of the units
-//! with the kernel, and while one of them forks.
+//! with the kernel, and while one of the threads forks.
 //!
 //! ```text
 //!          chunk taken from the region            in use: of a run or a span
@@ -10,10 +10,10 @@
 //!                                  └── the kernel has discarded it ◀── held ── refused ──▶ dirty
 //! ```
 //!
-//! Invariants: a unit is in use once at most; units said to read as zeroes do; nothing in use is
-//! discarded; while no call is in progress no unit is held, the counters are what the bitmaps say, and a
-//! purge leaves nothing when nothing is in use. A fork waits for units that are held: in its child there
-//! are none.
+//! Invariants: a unit is in use once at most; units that are said to read as zeroes do; nothing in use
+//! is discarded; while no call is in progress no unit is held, the counters are what the bitmaps say,
+//! and a purge leaves nothing if nothing is in use. A fork waits for units that are held: in its child
+//! there are none.
 
 use super::check;
 use super::world::pages::{
@@ -43,7 +43,7 @@ fn runs_and_spans_against_each_other() {
     });
 }
 
-/// What is given back while the purge is at the chunk serves again, or goes back, but not both.
+/// Units given back while the purge is at the chunk serve again, or go back, but not both.
 #[test]
 fn a_purge_against_who_takes_and_gives() {
     check(3, || {
@@ -76,7 +76,7 @@ fn a_purge_that_finds_nothing_against_who_gives() {
     });
 }
 
-/// All that is free of a chunk is with the kernel: a request goes elsewhere.
+/// All free units of a chunk are with the kernel: a request goes elsewhere.
 #[test]
 fn a_purge_of_half_a_chunk_against_who_takes() {
     check(2, || {
@@ -166,7 +166,7 @@ fn two_purges_give_a_chunk_back_once() {
     });
 }
 
-/// What the kernel refuses to discard stays dirty.
+/// Units that the kernel refuses to discard stay dirty.
 #[test]
 fn a_purge_that_is_refused_against_who_takes() {
     check(3, || {
@@ -185,7 +185,7 @@ fn a_purge_that_is_refused_against_who_takes() {
     });
 }
 
-/// The child of a fork at any time has the whole pool, except for what others had in their hands.
+/// The child of a fork at any time has the whole pool, except for what other threads had in their hands.
 #[test]
 fn a_child_finds_the_pool_whole() {
     check(2, || {

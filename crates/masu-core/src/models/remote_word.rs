@@ -12,7 +12,8 @@
 //! Invariants (the numbers are those of `span/remote.rs`):
 //! 1. no block is lost or seen twice.
 //! 2. at most one thread owns the span: the owner's line is a watched cell.
-//! 3. a span without live blocks is given back exactly once, by whoever freed the last or owned it.
+//! 3. a span without live blocks is given back exactly once, by the thread that freed the last one
+//!    or owned it.
 
 use super::check;
 use crate::lock::DISCARD;
@@ -66,7 +67,7 @@ impl Span {
         assert!(chain.count == 0 || at.is_none(), "the chain is longer than its count");
     }
 
-    /// The owner takes the chain. `true`: it stands for all blocks, whose pages are gone.
+    /// The owner takes the chain. Returns `true` if it stands for all blocks, whose pages are gone.
     fn take_as_owner(&self) -> bool {
         let chain = self.word.take();
         let emptied = chain.is_emptied();
@@ -112,7 +113,7 @@ impl Span {
         }
     }
 
-    /// The owner gives the span back if it is empty, and else gives it up.
+    /// The owner gives the span back if it is empty, and otherwise gives it up.
     fn let_go(&self, listed: bool) {
         loop {
             if self.free_blocks() == self.total {
@@ -171,7 +172,7 @@ fn three_pushers_and_the_owner() {
     });
 }
 
-/// Either the push sees OWNED, and giving up fails, or it sees the word of a span that nobody owns.
+/// Either the push sees OWNED, and giving up fails, or it sees the word of a span without an owner.
 #[test]
 fn giving_up_against_a_push() {
     for listed in [false, true] {
@@ -251,7 +252,7 @@ fn of_two_claims_one_wins() {
     });
 }
 
-/// A full span is on no list, so nobody may claim it but who frees into it.
+/// A full span is on no list, so only a free into it may claim it.
 #[test]
 fn a_full_span_is_not_claimed() {
     check(None, || {

@@ -1,20 +1,20 @@
-//! The shards of the pool of pages: shards that come, and chunks that move from one to another, while others
+//! The shards of the pool of pages: shards that come, and chunks that move from one to another, while threads
 //! take, give, purge and fork.
 //!
 //! ```text
-//!   one shard ──an eighth of those who took its lock have waited──▶ two
+//!   one shard ──an eighth of the threads that took its lock have waited──▶ two
 //!
 //!   thread's shard without room ──much is free──▶ both locks, the lower number first ──▶ a chunk of the fullest
 //!        │                                                                              moves, with all in it
-//!        └─ and no fresh chunk is to be had ──▶ all that have room move
+//!        └─ and no fresh chunk is available ──▶ all that have room move
 //!
-//!   give: lock the shard that the chunk names ──it names it still──▶ there
+//!   give: lock the shard that the chunk names ──it still names it──▶ there
 //!                       ▲───────────────────── it has moved ◀──┘
 //! ```
 //!
 //! Invariants: those of the pool ([`pages`](super::pages)); each chunk is in one shard's bucket and sets, and its
-//! dirty units on that shard's account; nobody waits for ever; a fork has the locks of all shards that were ever
-//! used.
+//! dirty units on that shard's account; no thread waits for ever; a fork has the locks of all shards that were
+//! ever used.
 
 use super::check;
 use super::world::pages::{
@@ -27,7 +27,7 @@ use super::world::sys::mem;
 use crate::ledger;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Nearly all of a chunk: what else it has room for does not suffice for another.
+/// Nearly all of a chunk: the rest has no room for another.
 const MOST: usize = 400;
 
 /// Two shards from the start.
@@ -59,7 +59,7 @@ fn a_chunk_moves_while_its_runs_are_freed() {
     });
 }
 
-/// Both shards want what the other one has.
+/// Each shard wants what the other one has.
 #[test]
 fn two_shards_take_chunks_of_each_other() {
     check(2, || {
@@ -92,7 +92,7 @@ fn two_shards_look_into_each_other() {
     });
 }
 
-/// The purge has some of its units with the kernel, which takes them or refuses; the others move.
+/// The purge has some of its units with the kernel, which takes them or refuses; the other units move.
 #[test]
 fn a_chunk_moves_while_it_is_purged() {
     for refuse in [false, true] {
@@ -130,12 +130,12 @@ fn a_chunk_moves_for_spans() {
     });
 }
 
-/// All chunks are taken: what has room in any shard serves.
+/// All chunks are taken: any shard that has room serves.
 #[test]
 fn without_fresh_chunks_all_come_together() {
     check(3, || {
         reset();
-        // Clean, and so not to be had as long as there are fresh chunks.
+        // Clean, and so not available as long as there are fresh chunks.
         let (a, b) = (take_from(home(1), 3), take_from(home(1), 512));
         let other = spawn(move || give(a, 3));
         let mine = take_from(home(0), MOST);
@@ -147,7 +147,7 @@ fn without_fresh_chunks_all_come_together() {
     });
 }
 
-/// Threads that wait for each other get a shard each; those who never do share one.
+/// Threads that wait for each other get a shard each; threads that never do share one.
 #[test]
 fn shards_come_where_threads_wait() {
     static SEEN: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
@@ -188,7 +188,7 @@ fn a_child_finds_no_chunk_between_two_shards() {
     });
 }
 
-/// So does one of a process in which a shard comes as it forks.
+/// So has the child of a process in which a shard comes as it forks.
 #[test]
 fn a_child_has_the_shards_that_were_used() {
     check(2, || {
@@ -208,7 +208,7 @@ fn a_child_has_the_shards_that_were_used() {
     });
 }
 
-/// Nothing is lost but what others had in their hands.
+/// Nothing is lost except what other threads had in their hands.
 fn whole_but_for(most: usize) {
     let used = inspect();
     let live = region::all_live();

@@ -1,22 +1,22 @@
-//! The shared arena, and the threads that borrow of it, free and exit.
+//! The shared arena, and the threads that borrow from it, free and exit.
 //!
 //! ```text
-//!  a span of the arena ──lend (lock)──▶ in a borrower's bin ──alloc──▶ live ──free, by anybody──┐
+//!  a span of the arena ──lend (lock)──▶ in a borrower's bin ──alloc──▶ live ──free, any thread──┐
 //!    ▲   │                                  │ exit, or it has freed and freed                   │
 //!    │   │                                  ▼                                                   │
 //!    │   │        the span's remote word ◀─ given back ◀─────────────────────────────────────────┘
 //!    │   │                │ the next loan takes the chain (lock)
 //!    └───┼────────────────┘
-//!        └──rest (lock): nobody borrows──▶ nobody's: abandoned or full, or the pool
+//!        └──rest (lock): no thread borrows──▶ no thread's: abandoned or full, or the pool
 //! ```
 //!
-//! There may be shards of it, each of them so; what one gives up the others adopt, and more come while all of
-//! that goes on.
+//! It may have several shards, each like this; what one gives up the others adopt, and more shards come
+//! meanwhile.
 //!
-//! Invariants: a shard's heap is touched under its lock alone; a block is in one bin or live once;
-//! the shards' spans are of ids that no thread has, so nobody frees into them but by their remote
-//! words; when all threads have gone, all blocks are freed and the shared arena rests, every span is in the
-//! pool; a fork has the locks of all shards, and its child uses them.
+//! Invariants: a shard's heap is touched only under its lock; a block is in one bin or live once; the shards'
+//! spans have ids that no thread has, so frees into them only use their remote words; when all threads have
+//! gone, all blocks are freed and the shared arena rests, every span is in the pool; a fork has the locks of
+//! all shards, and its child uses them.
 
 use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, purge_spans, resume, visit};
@@ -33,7 +33,7 @@ const SIZE: usize = 512;
 /// Heaps that do not borrow.
 const FEW: usize = 3;
 
-/// Heaps that exist, so that later ones borrow; the first one has spans of its own.
+/// Heaps exist, so that later ones borrow; the first one has spans of its own.
 fn start() {
     region::reset();
     settings::set_retain_full(0);
@@ -41,13 +41,13 @@ fn start() {
     (0..FEW).for_each(begin);
 }
 
-/// The same where there may be two shards.
+/// The same with room for two shards.
 fn start_with_two() {
     start();
     cpu::set_count(SHARDED_FROM as u32);
 }
 
-/// Heaps of the table that are shards'.
+/// Heaps of the table that belong to shards.
 fn lending() -> usize {
     let mut lending = 0;
     table::for_each(|heap| {
@@ -63,7 +63,7 @@ fn settled() {
     assert_eq!(pool::in_use(), 0, "spans are lost");
 }
 
-/// A thread that borrows, returns what it has not used, and leaves a block to others.
+/// A thread that borrows, returns what it has not used, and leaves a block to other threads.
 fn borrower(name: usize) -> usize {
     begin(name);
     let (kept, other, third) = (alloc(SIZE), alloc(SIZE), alloc(SIZE));
@@ -73,7 +73,7 @@ fn borrower(name: usize) -> usize {
     kept
 }
 
-/// Two threads do, and free what they left.
+/// Two threads do that, and free what they left.
 fn two_borrow() {
     let other = spawn(|| free(borrower(4)));
     free(borrower(3));
@@ -107,7 +107,7 @@ fn a_loan_against_frees_by_others() {
     });
 }
 
-/// The purge makes the shared arena give up its spans while somebody borrows and somebody frees.
+/// The purge makes the shared arena give up its spans while one thread borrows and another frees.
 #[test]
 fn a_rest_against_a_loan_and_a_free() {
     check(2, || {
@@ -125,7 +125,7 @@ fn a_rest_against_a_loan_and_a_free() {
     });
 }
 
-/// A borrower's bin has what is left of its last batch when it exits.
+/// A borrower's bin holds the rest of its last batch when it exits.
 #[test]
 fn a_rest_against_a_borrowers_exit() {
     check(3, || {
@@ -159,14 +159,14 @@ fn threads_past_their_destructors() {
     });
 }
 
-/// A thread that frees and takes no loan returns what is left of its batch, while the shared arena lends to
+/// A thread that frees and takes no loan returns the rest of its batch, while the shared arena lends to
 /// another.
 #[test]
 fn a_borrower_that_only_frees_against_a_loan() {
     check(2, || {
         start();
-        // Three spans, of which the first and the last share a slot of the outbox: two frees into the one
-        // go out as soon as there is one into the other.
+        // Three spans, of which the first and the last share a slot of the outbox: two frees into the one go
+        // out as soon as there is a free into the other.
         resume(0);
         let theirs = [alloc(SIZE), alloc(SIZE)];
         let (filler, last) = (alloc(2 * SIZE), alloc(4 * SIZE));
@@ -192,7 +192,7 @@ fn a_borrower_that_only_frees_against_a_loan() {
     });
 }
 
-/// One thread of each shard.
+/// One thread on each shard.
 #[test]
 fn borrowers_of_two_shards() {
     check(2, || {
@@ -204,7 +204,7 @@ fn borrowers_of_two_shards() {
     });
 }
 
-/// What a thread has borrowed of one shard is given up, while another one lends.
+/// What a thread has borrowed from one shard is given up, while another shard lends.
 #[test]
 fn a_shard_adopts_what_another_gives_up() {
     check(2, || {
@@ -238,7 +238,7 @@ fn a_shard_comes_while_another_thread_borrows() {
     });
 }
 
-/// It comes since two threads meet.
+/// The second shard comes because two threads meet.
 #[test]
 fn a_shard_comes_where_threads_wait() {
     check(2, || {
@@ -254,7 +254,7 @@ fn a_shard_comes_where_threads_wait() {
 /// Whether a second shard came in any interleaving.
 static MET: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// It comes to none, as a fork has begun, or the fork has its lock too.
+/// No second shard comes, because a fork has begun, or the fork has its lock too.
 #[test]
 fn a_fork_while_a_shard_comes() {
     check(2, || {
@@ -270,7 +270,7 @@ fn a_fork_while_a_shard_comes() {
             free(alloc(SIZE));
             shared_arena::grow(0);
             assert_eq!(lending(), 1);
-            // Of the other shard.
+            // From the other shard.
             begin(5);
             free(alloc(SIZE));
             free(kept);

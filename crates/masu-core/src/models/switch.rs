@@ -5,8 +5,8 @@
 //!  threads: asked? ─▶ answer: lock ─▶ table ready ─▶ session = n ─▶ unlock ─▶ sample
 //! ```
 //!
-//! Invariants: a request is answered once, at the rate that it asks for, though another command was killed and has
-//! left its own on; whoever sees the session sees the table that is ready for it.
+//! Invariants: a request is answered once, at the rate that it asks for, even if another command was killed and
+//! has left its own rate on; a thread that sees the session sees the table that is ready for it.
 
 use super::check;
 use crate::prof::switch::{Switch, ask};
@@ -16,14 +16,14 @@ use loom::thread;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// The rate that was left on, and the one that is asked for.
+/// The rate that was left on, and the one that is requested.
 const OLD: usize = 1;
 const WANTED: usize = 2;
 
 struct Process {
     switch: Switch,
     lock: Mutex<()>,
-    /// Of each session, the rate and whether its table is ready; in place of the table.
+    /// The rate of each session and whether its table is ready; in place of the table.
     table: UnsafeCell<(usize, u32)>,
 }
 
@@ -33,7 +33,7 @@ unsafe impl Sync for Process {}
 unsafe impl Send for Process {}
 
 impl Process {
-    /// One whose profile a command has left on, or that has none.
+    /// A process whose profile a command has left on, or that has none.
     fn new(is_left_on: bool) -> Arc<Self> {
         let process =
             Process { switch: Switch::new(), lock: Mutex::new(()), table: UnsafeCell::new((0, 0)) };
@@ -55,14 +55,14 @@ impl Process {
                 7,
                 |_| self.lock.lock().ok(),
                 |_, rate| {
-                    // SAFETY: under the lock; the checker sees who else is there.
+                    // SAFETY: under the lock; the checker sees any other thread there.
                     self.table.with_mut(|it| unsafe { *it = (rate, (*it).1 + 1) });
                 },
             );
         }
         let session = self.switch.session();
         if session > 1 && self.switch.rate() != 0 {
-            // SAFETY: written before the session was; the checker sees it if not.
+            // SAFETY: written before the session was; otherwise the checker sees it.
             let seen = self.table.with(|it| unsafe { *it });
             assert_eq!(seen, (WANTED, 1), "session {session}");
         }

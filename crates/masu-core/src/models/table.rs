@@ -4,11 +4,11 @@
 //!  (never made) ──acquire──▶ LIVE, a thread's ──release──▶ FREE, in the list ──acquire──▶ LIVE
 //!                              │ a fork's child
 //!                              ▼
-//!                            ORPHAN ──adopt (cas)──▶ LIVE, nobody's ──release──▶ FREE, in the list
+//!                            ORPHAN ──adopt (cas)──▶ LIVE, no thread's ──release──▶ FREE, in the list
 //! ```
 //!
-//! Invariants: a heap has one user at a time, who finds it as the one before left it; no index is
-//! handed out twice, and a free one is used before another is made; who walks over the table sees
+//! Invariants: a heap has one user at a time, who finds it as the previous one left it; no index is
+//! handed out twice, and a free one is used before another is made; a walk over the table sees
 //! heaps that were made, and nothing else.
 
 use super::check;
@@ -64,7 +64,7 @@ fn a_heap_is_used_again_as_the_one_before_left_it() {
     });
 }
 
-/// Heaps that are held are all different, and found by their ids.
+/// Heaps in use are all different, and found by their ids.
 #[test]
 fn indices_are_handed_out_once() {
     check(3, || {
@@ -110,7 +110,7 @@ fn who_walks_over_the_table_sees_heaps_only() {
     });
 }
 
-/// When no heap can be made any more, nothing is lost.
+/// If no heap can be made any more, nothing is lost.
 #[test]
 fn a_table_that_is_full_serves_from_what_comes_back() {
     check(2, || {

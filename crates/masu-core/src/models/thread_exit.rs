@@ -1,17 +1,17 @@
-//! A heap's spans when its thread exits, while other threads free their blocks and adopt them. What
-//! runs here is the production code of `heap`.
+//! A heap's spans when its thread exits, while other threads free their blocks and adopt them. The
+//! production code of `heap` runs here.
 //!
 //! ```text
 //!  owned: active, partial, full ──exit: bin put back, chain taken──┬─ empty ──▶ pool
 //!      ▲                                                           ├─ room ───▶ abandoned (listed)
-//!      │                                                           └─ full ───▶ full, nobody's
+//!      │                                                           └─ full ───▶ full, no owner
 //!      │ refill adopts (list) · a free claims (threshold, or the last)              │
 //!      └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Invariants: when all threads have gone and all blocks are freed, every span is in the pool, given
-//! back once, with each of its blocks on its list once ([`super::world`]'s pool looks); on the way,
-//! no owner's line is touched by two threads without an order between them.
+//! back once, with each of its blocks on its list once ([`super::world`]'s pool checks that); on the
+//! way, no owner's line is touched by two threads without an order between them.
 
 use super::world::heap::face::{alloc, begin, exit, free, resume};
 use super::world::{region, settings};
@@ -104,7 +104,7 @@ fn giving_up_a_full_span_against_frees() {
     });
 }
 
-/// A full span that its heap keeps, and that the heap's exit leaves to nobody.
+/// A full span that its heap keeps, and that has no owner after the heap's exit.
 #[test]
 fn exit_with_a_full_span_against_its_last_frees() {
     check(2, || {
@@ -121,7 +121,7 @@ fn exit_with_a_full_span_against_its_last_frees() {
     });
 }
 
-/// A full span that nobody owns, when its chain reaches the threshold: one free claims it.
+/// A full span without an owner, when its chain reaches the threshold: one free claims it.
 #[test]
 fn the_frees_that_make_an_abandoned_span_worth_using() {
     check(3, || {
@@ -139,8 +139,8 @@ fn the_frees_that_make_an_abandoned_span_worth_using() {
     });
 }
 
-/// Every block of a sleeping owner's span has come back from others; the purge gives its pages back
-/// in the owner's stead while it wakes up and allocates.
+/// Every block of a sleeping owner's span has come back from other threads; the purge gives its
+/// pages back in the owner's stead while the owner wakes up and allocates.
 #[test]
 fn allocating_against_a_purge_of_the_sleepers_active_span() {
     check(3, || {
@@ -155,7 +155,7 @@ fn allocating_against_a_purge_of_the_sleepers_active_span() {
     });
 }
 
-/// The same with a full span of the sleeper's, the next one that it looks at.
+/// The same with a full span of the sleeper, the next one that it looks at.
 #[test]
 fn allocating_against_a_purge_of_the_sleepers_full_span() {
     check(3, || {
@@ -213,7 +213,7 @@ fn sleeping_owner(n: usize) -> Vec<usize> {
     (0..n).map(|_| alloc(SIZE)).collect()
 }
 
-/// Another thread frees blocks of the main thread's.
+/// Another thread frees blocks of the main thread.
 fn others_free(blocks: &[usize]) {
     begin(1);
     blocks.iter().copied().for_each(free);

@@ -1,7 +1,7 @@
-//! The pair between who makes a debt and who is about to stop paying.
+//! The protocol between a thread that makes a debt and a thread that is about to stop paying.
 //!
 //! ```text
-//!  maker: debt += 1 ─▶ take_up ─┬─ taken by somebody ─▶ leave it to them
+//!  maker: debt += 1 ─▶ take_up ─┬─ taken by another ─▶ leave it to it
 //!                               └─ taken by me ──────▶ payer
 //!  payer: pay all ─▶ lay_down ─┬─ no debt ─▶ gone
 //!                              └─ debt ────▶ payer
@@ -19,7 +19,7 @@ use std::sync::Arc;
 struct World {
     turn: Turn,
     debt: AtomicU32,
-    /// Written by the payer alone; a race for it is two at a time.
+    /// Written only by the payer; a race for it means two at a time.
     paid: UnsafeCell<u32>,
 }
 
@@ -54,7 +54,7 @@ impl World {
     fn settled(&self, made: u32) {
         assert!(!self.turn.is_taken());
         assert_eq!(self.debt.load(Ordering::Relaxed), 0, "a debt is left and nobody has the turn");
-        // SAFETY: all others have gone.
+        // SAFETY: all other threads have gone.
         assert_eq!(self.paid.with(|sum| unsafe { *sum }), made);
     }
 }

@@ -1,6 +1,6 @@
-//! Atomics and cells as the checker has them, and as a fork does: see [`super::process`].
+//! Atomics and cells as the checker and a fork need them: see [`super::process`].
 //!
-//! In a fork's child there is one thread, and memory is what it was at one moment: atomics are plain
+//! In a fork's child there is one thread, and memory is as it was at one moment: atomics are plain
 //! words there, of which the checker knows nothing.
 
 use super::process::{self, is_child};
@@ -10,7 +10,7 @@ pub use loom::sync::atomic::{Ordering, fence};
 
 macro_rules! atomic {
     ($name:ident, $value:ty, { $($more:ident as $plain:ident)* }) => {
-        /// As its namesake.
+        /// Like its namesake.
         pub struct $name {
             checked: checked::$name,
             /// The newest value.
@@ -18,7 +18,7 @@ macro_rules! atomic {
         }
 
         impl $name {
-            /// With a value.
+            /// An atomic with a value.
             pub fn new(value: $value) -> Self {
                 $name { checked: checked::$name::new(value), now: core::cell::Cell::new(value) }
             }
@@ -100,14 +100,14 @@ atomic!(AtomicU32, u32, { fetch_add as wrapping_add fetch_sub as wrapping_sub fe
 atomic!(AtomicU64, u64, { fetch_add as wrapping_add fetch_sub as wrapping_sub });
 atomic!(AtomicUsize, usize, { fetch_add as wrapping_add fetch_sub as wrapping_sub fetch_or as bitor });
 
-/// A cell that fails the check when two threads are at it without an order between them.
+/// A cell that fails the check if two threads use it without an order between them.
 pub struct Cell<T> {
     value: core::cell::Cell<T>,
     watch: Watch,
 }
 
 impl<T> Cell<T> {
-    /// With a value.
+    /// A cell with a value.
     pub fn new(value: T) -> Self {
         Cell { value: core::cell::Cell::new(value), watch: Watch::new() }
     }
@@ -132,23 +132,23 @@ impl<T: Copy> Cell<T> {
     }
 }
 
-/// Stands for something that one thread at a time may touch.
+/// Stands for something that only one thread at a time may touch.
 pub struct Watch(loom::cell::UnsafeCell<()>);
 
 impl Watch {
-    /// Nobody has touched it.
+    /// Nothing has touched it so far.
     pub fn new() -> Self {
         Watch(loom::cell::UnsafeCell::new(()))
     }
 
-    /// It is read.
+    /// Notes that it is read.
     pub fn read(&self) {
         if process::is_watched() {
             self.0.with(|_| ());
         }
     }
 
-    /// It is written, or may be.
+    /// Notes that it is written, or may be.
     pub fn written(&self) {
         if process::is_watched() {
             self.0.with_mut(|_| ());

@@ -1,9 +1,9 @@
-//! What the protocols stand on, modelled: the modules that `crate::` names in production and that
+//! A model of what the protocols stand on: the modules that `crate::` names in production and that
 //! are system calls, assembly or bulk there.
 //!
 //! Spans' memory and owner's lines are real memory, so the production code links, carves and merges
-//! blocks in it. Each access to an owner's line is reported to the checker, which fails when two
-//! threads get at one without an order between them ([`region`]).
+//! blocks in it. Each access to an owner's line is reported to the checker, which fails if two
+//! threads reach one without an order between them ([`region`]).
 
 pub mod atomic;
 pub mod heap;
@@ -19,7 +19,7 @@ pub mod purge {
     pub fn after_fork_in_child() {}
 }
 
-/// Nothing is to be done before a second thread comes.
+/// Nothing needs to be done before a second thread comes.
 pub mod sharing {
     /// It comes.
     pub fn begin() {}
@@ -53,7 +53,7 @@ pub mod settings {
         0
     }
 
-    /// Nobody reads the process.
+    /// The process is not read from outside.
     pub fn observe() -> bool {
         false
     }
@@ -68,14 +68,14 @@ pub mod settings {
         RETAIN_FULL.get()
     }
 
-    /// Sets it, for the checks of this test.
+    /// Sets that number, for the checks of this test.
     #[cfg(test)]
     pub fn set_retain_full(n: u32) {
         RETAIN_FULL.set(n);
     }
 }
 
-/// A program's mistakes: none is made here, so a report is a bug of the engine.
+/// A program's mistakes: none are made here, so a report is a bug of the engine.
 pub mod report {
     /// A block was freed twice.
     pub fn double_free(p: *const u8) {
@@ -84,7 +84,7 @@ pub mod report {
 
     /// What is wrong with a pointer.
     pub enum Wrong {
-        /// The chain that it begins leads anywhere.
+        /// The chain that begins at it is corrupt.
         Tangled,
     }
 
@@ -109,7 +109,7 @@ pub mod report {
     }
 }
 
-/// The hardened heap: nothing but a pool's lock, if there is a pool.
+/// The hardened heap: only a pool's lock, if there is a pool.
 pub mod hardened {
     use crate::lock::Lock;
     use std::cell::Cell;
@@ -127,13 +127,13 @@ pub mod hardened {
         &POOL
     }
 
-    /// Whether forks are to take it.
+    /// Sets whether forks take it.
     #[cfg(test)]
     pub fn have_in_forks(it: bool) {
         FORKS_HAVE_IT.set(it);
     }
 
-    /// That of the pool.
+    /// The lock of the pool.
     pub fn each_lock_for_fork(f: fn(&'static Lock)) {
         if FORKS_HAVE_IT.get() {
             f(&POOL);
@@ -146,7 +146,7 @@ pub mod hardened {
         pub fn empty(_: usize) {}
     }
 
-    /// The lock of its beginnings.
+    /// The pools' beginnings have no lock here.
     pub fn begin_for_fork() -> Option<&'static Lock> {
         None
     }

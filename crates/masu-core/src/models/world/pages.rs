@@ -1,7 +1,8 @@
-//! The pool of pages and the caches of medium blocks, in production code, and what the checks call.
+//! The pool of pages and the caches of medium blocks, in production code, and the functions that the
+//! checks call.
 //!
 //! Each unit of a run in use is a live block to [`region`], so that none is handed out twice or
-//! discarded, and what is said to read as zeroes is looked at.
+//! discarded, and units that are said to read as zeroes are checked.
 
 #[path = "../../run/buckets.rs"]
 mod buckets;
@@ -47,30 +48,30 @@ mod face {
     use std::ops::Range;
     use std::sync::Arc;
 
-    /// The first thing that a model does. There is one processor, and so one shard.
+    /// The first call of a model. There is one processor, and so one shard.
     pub fn reset() {
         region::reset();
         region::reset_chunks();
         cpu::set_count(1);
     }
 
-    /// The same where there may be more shards.
+    /// The same with room for more shards.
     pub fn reset_for_shards() {
         reset();
         cpu::set_count(SHARDED_FROM as u32);
     }
 
-    /// Makes them, unless somebody else is at it or forks.
+    /// Makes more shards, unless another thread does that or forks.
     pub fn grow_shards() {
         shard::grow(0);
     }
 
-    /// The thread's that has this number.
+    /// The home of the thread that has this number.
     pub fn home(number: usize) -> Home {
         Home::of(number)
     }
 
-    /// Units that are somebody's from here on. Those of the range `zero` read as zeroes.
+    /// Marks units as in use. Those of the range `zero` read as zeroes.
     fn occupy(at: usize, units: usize, zero: Range<usize>) {
         for unit in 0..units {
             let at = at + unit * UNIT;
@@ -82,7 +83,7 @@ mod face {
         }
     }
 
-    /// Units that are nobody's from here on.
+    /// Marks units as unused.
     fn vacate(at: usize, units: usize) {
         (0..units).for_each(|unit| region::freed(at + unit * UNIT));
     }
@@ -98,7 +99,7 @@ mod face {
             if let Some(at) = try_take_from(home, units) {
                 return at;
             }
-            // A fork stood still. The engine serves the caller from elsewhere meanwhile.
+            // A fork stood still. The engine serves the caller from another source meanwhile.
             assert!(fork::has_been(), "the world is out of chunks");
             spin_hint();
         }
@@ -113,7 +114,7 @@ mod face {
         })
     }
 
-    /// Gives it back.
+    /// Gives a run back.
     pub fn give(at: usize, units: usize) {
         process::call(|| {
             vacate(at, units);
@@ -130,7 +131,7 @@ mod face {
         })
     }
 
-    /// Makes it shorter.
+    /// Makes a run shorter.
     pub fn shrink(at: usize, old: usize, new: usize) {
         process::call(|| {
             vacate(at + new * UNIT, old - new);
@@ -138,7 +139,7 @@ mod face {
         });
     }
 
-    /// A granule for a span, of the affinity of the thread that has this number, if any.
+    /// A granule for a span, with the affinity of the thread that has this number, if any.
     pub fn take_granule(own: Option<u32>) -> usize {
         take_granule_from(Home::ANY, own)
     }
@@ -148,7 +149,7 @@ mod face {
         process::call(|| {
             let (granule, touched) = pool::take_granule(true, own.map(Affinity::of), home)
                 .expect("the world is out of chunks");
-            // SAFETY: a granule of the world's.
+            // SAFETY: a granule of the world.
             assert_eq!(unsafe { region::page_map(granule) }.kind(), Kind::Span);
             let at = region::granule_address(granule);
             occupy(at, UNITS_PER_GRANULE, touched / UNIT..UNITS_PER_GRANULE);
@@ -156,13 +157,13 @@ mod face {
         })
     }
 
-    /// Gives it back, with its first `dirty` units written to.
+    /// Gives a granule back, with its first `dirty` units written to.
     pub fn give_granule(granule: usize, dirty: usize) {
         process::call(|| {
             let at = region::granule_address(granule);
             vacate(at, UNITS_PER_GRANULE);
             for unit in dirty..UNITS_PER_GRANULE {
-                // SAFETY: the caller's unit, which it has not written to as far as the pool is told.
+                // SAFETY: the caller's unit, which it has not written to as far as the pool knows.
                 unsafe { *((at + unit * UNIT) as *mut [usize; 2]) = [0; 2] };
             }
             pool::give_granule(granule, ((1u32 << dirty) - 1) as u16);
@@ -174,7 +175,7 @@ mod face {
         process::call(|| pool::purge(true))
     }
 
-    /// The pool's invariants while no call of it is in progress. Returns the units in use.
+    /// Checks the pool's invariants while no call of it is in progress. Returns the units in use.
     pub fn inspect() -> usize {
         let (mut used, mut dirty) = (0, [0; SHARDS]);
         for number in region::chunks() {
@@ -202,7 +203,7 @@ mod face {
             assert_eq!(listed, usize::from(c.longest.get() != 0), "places in the shard's buckets");
             for granule in 0..GRANULES_PER_CHUNK {
                 let number = number as usize * GRANULES_PER_CHUNK + granule;
-                // SAFETY: a granule of the world's.
+                // SAFETY: a granule of the world.
                 let kind = unsafe { region::page_map(number) }.kind();
                 assert!(
                     kind == Kind::Run || c.units(granule * UNITS_PER_GRANULE) == UNITS_PER_GRANULE
@@ -219,7 +220,7 @@ mod face {
         used
     }
 
-    /// All has been given back: nothing is left after a purge.
+    /// Checks that everything was given back: a purge leaves nothing.
     pub fn settled() {
         assert_eq!(inspect(), 0, "units are lost");
         purge();
@@ -237,7 +238,7 @@ mod face {
     #[derive(Clone)]
     pub struct Cache(Arc<RunCache>);
 
-    // SAFETY: what it says of itself is under check.
+    // SAFETY: its own promises are under check.
     unsafe impl Send for Cache {}
 
     impl Cache {
@@ -257,7 +258,7 @@ mod face {
             })
         }
 
-        /// Frees it.
+        /// Frees a block.
         pub fn free(&self, at: usize, units: usize) {
             process::call(|| {
                 vacate(at, units);
@@ -271,17 +272,17 @@ mod face {
             process::call(|| self.0.drain());
         }
 
-        /// The purge looks in. Returns whether something is left.
+        /// The purge looks in. Returns whether anything is left.
         pub fn visit(&self) -> bool {
             process::call(|| self.0.visit(true))
         }
 
-        /// Bytes in it.
+        /// Bytes in the cache.
         pub fn bytes(&self) -> usize {
             self.0.bytes()
         }
 
-        /// In a fork's child, before anything else.
+        /// For a fork's child, before anything else.
         pub fn after_fork_in_child(&self) {
             super::cache::total().after_fork_in_child();
             self.0.after_fork_in_child();

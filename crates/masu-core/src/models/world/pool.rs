@@ -1,5 +1,5 @@
-//! The pool of free spans. What is given back is looked at: its free list must be sound, and none of
-//! its blocks live.
+//! The pool of free spans. Spans that are given back are checked: their free lists must be sound,
+//! and none of their blocks live.
 
 use crate::deferred;
 use crate::lock::Lock;
@@ -23,7 +23,7 @@ loom::lazy_static! {
     static ref POOL: Pool = Pool { lock: Lock::new(), in_use: Cell::new([false; SPANS]) };
 }
 
-/// `None`: a fork stands still.
+/// Runs `f` under the lock. Returns `None` if a fork stands still.
 fn with<R>(f: impl FnOnce(&mut [bool; SPANS]) -> R) -> Option<R> {
     let _guard = POOL.lock.enter()?;
     let mut flags = POOL.in_use.get();
@@ -44,7 +44,7 @@ pub fn take(_: bool, _: Option<Affinity>, _: Home) -> Option<u32> {
 /// Takes a span back whose blocks are all free, and checks that they are.
 ///
 /// # Safety
-/// The caller owns the span, which is in no list.
+/// The caller must own the span, which must be in no list.
 pub unsafe fn give(span: u32) {
     let given = with(|in_use| {
         assert!(
@@ -78,7 +78,7 @@ pub unsafe fn give(span: u32) {
 /// The addresses in a free list, each once.
 ///
 /// # Safety
-/// A list of free blocks of the caller's.
+/// `at` must begin a list of free blocks of the caller's.
 unsafe fn blocks(mut at: *mut Block) -> HashSet<usize> {
     let mut found = HashSet::new();
     while !at.is_null() {

@@ -1,9 +1,9 @@
 //! The process: its threads, and a fork that freezes all but one of them.
 //!
 //! A fork's child is checked in place: the thread that forks goes on as the child's only one, in the
-//! same memory and without the checker's knowledge, so without interruption, while the others stand
-//! where they are, at any step of theirs, as the interleavings have it. When the child is done so is
-//! the check, and each of the others ends at its next step.
+//! same memory and unknown to the checker, so without interruption, while the other threads stand where
+//! they are, at any of their steps, as the interleavings have it. When the child is done the check
+//! ends, and each other thread ends at its next step.
 
 use super::sys::futex;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +38,7 @@ loom::lazy_static! {
 /// How a thread that a fork left behind ends.
 struct Frozen;
 
-/// A whole process.
+/// Begins with a whole process.
 pub fn reset() {
     PHASE.set(Phase::Whole);
     FORKED_BY.set(None);
@@ -47,14 +47,14 @@ pub fn reset() {
 }
 
 /// Lets other threads, and forks, come between any two steps of a thread, such as two looks at a span's
-/// line, and not only between those that others can see.
+/// line, and not only between steps that other threads can see.
 pub fn interrupt_anywhere() {
     FINE.set(true);
 }
 
 /// The caller may be interrupted here.
 pub fn step() {
-    // When the child is done too: so the checker knows what a thread would have done next.
+    // Also when the child is done, so that the checker knows what a thread would have done next.
     if FINE.get() && !is_child() {
         STEPS.fetch_add(1, Ordering::Relaxed);
         passed(());
@@ -66,12 +66,12 @@ pub fn is_child() -> bool {
     PHASE.get() == Phase::Child
 }
 
-/// Whether the checker is to look for races: in a child there is one thread.
+/// Whether the checker must look for races: in a child there is one thread.
 pub fn is_watched() -> bool {
     PHASE.get() == Phase::Whole
 }
 
-/// A thread has done a step that others can see.
+/// Notes that a thread has done a step that others can see.
 pub fn passed<T>(result: T) -> T {
     if PHASE.get() != Phase::Whole && FORKED_BY.get() != Some(thread::current().id()) {
         assert!(!is_child(), "a thread runs that does not exist in the child");
@@ -82,7 +82,7 @@ pub fn passed<T>(result: T) -> T {
     result
 }
 
-/// A call of the engine, which a fork may interrupt.
+/// Makes a call of the engine, which a fork may interrupt.
 pub fn call<T>(f: impl FnOnce() -> T) -> T {
     CALLS.set(CALLS.get() + 1);
     let result = f();
@@ -95,7 +95,7 @@ pub fn calls() -> usize {
     CALLS.get()
 }
 
-/// A thread, which a fork may leave behind.
+/// Starts a thread, which a fork may leave behind.
 pub fn spawn(f: impl FnOnce() + 'static) -> JoinHandle<()> {
     thread::spawn(move || {
         if let Err(reason) = catch_unwind(AssertUnwindSafe(f))
@@ -106,14 +106,14 @@ pub fn spawn(f: impl FnOnce() + 'static) -> JoinHandle<()> {
     })
 }
 
-/// Forks by the engine's handlers, and runs `child` in the child. The parent is not looked at.
+/// Forks by the engine's handlers, and runs `child` in the child. The parent is not checked.
 pub fn fork(child: impl FnOnce()) {
     crate::fork::prepare();
-    // Depends on each step of each thread: so the interleavings have it before and after each.
+    // Depends on each step of each thread, so the interleavings have it before and after each.
     STEPS.fetch_add(1, Ordering::Relaxed);
     FORKED_BY.set(Some(thread::current().id()));
     PHASE.set(Phase::Child);
-    // SAFETY: prepared above, and the others stand still.
+    // SAFETY: prepared above, and the other threads stand still.
     unsafe { crate::fork::child() };
     child();
     PHASE.set(Phase::Over);

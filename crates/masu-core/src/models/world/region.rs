@@ -23,14 +23,14 @@ pub const SPANS: usize = 4;
 /// Most heaps in the world.
 const HEAPS: usize = 8;
 
-/// Chunks of pages, and the number of the first.
+/// Chunks of pages, and the number of the first one.
 pub const CHUNKS: usize = 2;
 const FIRST_CHUNK: usize = 1;
 
 /// What a granule of the window is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Of no chunk that is taken.
+    /// In no chunk that is taken.
     None,
     /// A span.
     Span,
@@ -38,10 +38,10 @@ pub enum Kind {
     Run,
 }
 
-/// What every free reads. The owner takes part in the protocol; the class changes only while
-/// nobody else can have a block of the span.
+/// The words that every free reads. The owner takes part in the protocol; the class changes only while no
+/// other thread can have a block of the span.
 pub struct PageMapEntry {
-    /// Id of the heap that owns the span, 0 when none does.
+    /// Id of the heap that owns the span, 0 if none does.
     pub owner: AtomicU32,
     kind: Cell<Kind>,
     class: Cell<usize>,
@@ -90,7 +90,7 @@ impl PageMapEntry {
 struct Watched {
     remotes: [RemoteWord; SPANS],
     page_map: [PageMapEntry; SPANS],
-    /// Stand for the owners' lines.
+    /// Stands for the owners' lines.
     lines: [Watch; SPANS],
 }
 
@@ -110,7 +110,7 @@ loom::lazy_static! {
 /// What the checker watches of the chunks of pages.
 struct Pages {
     page_map: [PageMapEntry; CHUNKS * GRANULES_PER_CHUNK],
-    /// Stand for the chunks' records.
+    /// Stands for the chunks' records.
     records: [Watch; CHUNKS],
     taken: [Cell<bool>; CHUNKS],
 }
@@ -121,7 +121,7 @@ unsafe impl Sync for Pages {}
 unsafe impl Send for Pages {}
 
 loom::lazy_static! {
-    // Made only where a check needs it.
+    // Made only if a check needs it.
     static ref PAGES: Pages = Pages {
         page_map: core::array::from_fn(|_| PageMapEntry::new(Kind::None)),
         records: core::array::from_fn(|_| Watch::new()),
@@ -155,21 +155,21 @@ std::thread_local! {
     static LIVE: RefCell<BTreeSet<usize>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// A block was handed out, which must not be live already.
+/// Notes that a block was handed out, which must not be live already.
 pub fn handed_out(block: usize) {
     assert!(LIVE.with_borrow_mut(|live| live.insert(block)), "a live block was handed out again");
-    // SAFETY: the block is the caller's, and at least as long.
+    // SAFETY: the block is the caller's, and at least that long.
     unsafe { (block as *mut [usize; 2]).write([!block; 2]) };
 }
 
-/// A block is about to be freed.
+/// Notes that a block is about to be freed.
 pub fn freed(block: usize) {
     assert!(LIVE.with_borrow_mut(|live| live.remove(&block)), "a block that is not live");
     // SAFETY: as above.
     assert_eq!(unsafe { *(block as *mut [usize; 2]) }, [!block; 2], "a live block was written to");
 }
 
-/// All of them.
+/// The addresses of all live blocks.
 #[cfg(test)]
 pub fn all_live() -> Vec<usize> {
     LIVE.with_borrow(|live| live.iter().copied().collect())
@@ -180,11 +180,11 @@ pub fn live_blocks(range: Range<usize>) -> usize {
     LIVE.with_borrow(|live| live.range(range).count())
 }
 
-/// Makes the world anew. The first thing that a model does.
+/// Makes the world anew. The first call of a model.
 pub fn reset() {
     LIVE.with_borrow_mut(BTreeSet::clear);
     process::reset();
-    // SAFETY: the memory behind the lines is the heaps', of which there are none yet.
+    // SAFETY: the memory behind the lines is the heaps', and none exist so far.
     unsafe { ((Base::load().0 + HEAPS_AT) as *mut u8).write_bytes(0, HEAPS_END - HEAPS_AT) };
     for span in 0..SPANS {
         // SAFETY: the line lies inside the memory; all zero is a valid line.
@@ -207,7 +207,7 @@ impl Base {
         self.0
     }
 
-    /// What the page map says of a granule's class.
+    /// The class of a granule, by the page map.
     pub unsafe fn class(self, granule: usize) -> usize {
         // SAFETY: passed on.
         unsafe { self.page_map(granule) }.class()
@@ -221,7 +221,7 @@ impl Base {
     /// The page map entry of a granule.
     ///
     /// # Safety
-    /// The granule exists.
+    /// The granule must exist.
     pub unsafe fn page_map(self, granule: usize) -> &'static PageMapEntry {
         match granule.checked_sub(FIRST_CHUNK * GRANULES_PER_CHUNK) {
             Some(granule) => &PAGES.page_map[granule],
@@ -257,13 +257,13 @@ pub fn base() -> usize {
     Base::load().0
 }
 
-/// It is there.
+/// Always succeeds: the window exists.
 pub fn init() -> Result<(), ()> {
     Ok(())
 }
 
 loom::lazy_static! {
-    /// The space's.
+    /// The lock of the space.
     static ref LOCK: Lock = Lock::new();
 }
 
@@ -272,12 +272,12 @@ pub fn chunks_lock_for_fork() -> &'static Lock {
     &LOCK
 }
 
-/// There is no lack of addresses.
+/// Addresses are never scarce here.
 pub fn is_scarce() -> bool {
     false
 }
 
-/// Takes a chunk of pages that nobody has.
+/// Takes an unused chunk of pages.
 pub fn take_chunk() -> Option<u32> {
     let _guard = LOCK.lock();
     let chunk = PAGES.taken.iter().position(|taken| !taken.get())?;
@@ -285,7 +285,7 @@ pub fn take_chunk() -> Option<u32> {
     Some((FIRST_CHUNK + chunk) as u32)
 }
 
-/// Takes such a chunk back.
+/// Takes a chunk of pages back.
 pub fn give_chunk(chunk: u32) {
     let _guard = LOCK.lock();
     assert!(PAGES.taken[chunk as usize - FIRST_CHUNK].replace(false), "a chunk is freed twice");
@@ -298,17 +298,17 @@ pub fn chunks() -> Vec<u32> {
     taken.map(|chunk| (FIRST_CHUNK + chunk) as u32).collect()
 }
 
-/// Makes the chunks' memory read as zeroes. What a check of pages does first, after [`reset`].
+/// Makes the chunks' memory read as zeroes. The first call of a check of pages, after [`reset`].
 #[cfg(test)]
 pub fn reset_chunks() {
     let start = granule_address(FIRST_CHUNK * GRANULES_PER_CHUNK);
-    // SAFETY: the chunks' memory is there, and nobody's.
+    // SAFETY: the chunks' memory exists, and has no user.
     (start..start + CHUNKS * CHUNK)
         .step_by(UNIT)
         .for_each(|at| unsafe { *(at as *mut [usize; 2]) = [0; 2] });
 }
 
-/// A table below the window, which is there.
+/// A table below the window, which exists.
 pub struct Table;
 
 impl Table {
@@ -317,7 +317,7 @@ impl Table {
         Table
     }
 
-    /// Of heaps there are some.
+    /// Some heaps always exist.
     pub fn ensure(&self, _: usize, entries: usize) -> Result<(), ()> {
         if entries <= HEAPS { Ok(()) } else { Err(()) }
     }
@@ -346,7 +346,7 @@ pub fn in_window(offset: usize) -> bool {
 /// [`Base::page_map`].
 ///
 /// # Safety
-/// As there.
+/// As for that.
 pub unsafe fn page_map(granule: usize) -> &'static PageMapEntry {
     // SAFETY: passed on.
     unsafe { Base::load().page_map(granule) }

@@ -9,7 +9,7 @@ use crate::size_class::UNIT;
 /// A heap that grows beyond this has huge pages: none does.
 pub const GROWING: usize = 1 << 40;
 
-/// How a chunk comes.
+/// The state of a fresh chunk.
 #[allow(
     dead_code,
     reason = "as production has it; there are no huge blocks, and addresses are not scarce"
@@ -24,17 +24,17 @@ pub enum Fresh {
     Kept,
 }
 
-/// Huge pages are not to be had.
+/// Huge pages are never available.
 pub fn fault_chunk(_: u32) -> bool {
     false
 }
 
-/// Nothing is.
+/// Nothing is inherited.
 pub fn inherited(_: usize) -> usize {
     0
 }
 
-/// A chunk, which reads as zeroes.
+/// A chunk that reads as zeroes.
 pub fn alloc_chunk() -> Option<(u32, Fresh)> {
     region::take_chunk().map(|chunk| (chunk, Fresh::Zero))
 }
@@ -42,7 +42,7 @@ pub fn alloc_chunk() -> Option<(u32, Fresh)> {
 /// Takes a chunk back, which must be in use and read as zeroes.
 pub fn free_chunk(chunk: u32, _: bool) {
     let start = granule_address(chunk as usize * GRANULES_PER_CHUNK);
-    // SAFETY: the chunk's memory is there.
+    // SAFETY: the chunk's memory exists.
     let mut units =
         (start..start + CHUNK).step_by(UNIT).map(|at| unsafe { *(at as *const [usize; 2]) });
     assert!(units.all(|words| words == [0; 2]), "a chunk is freed that does not read as zeroes");
@@ -54,12 +54,12 @@ pub fn map_granules(_: u32, _: usize, _: usize) -> Result<(), Errno> {
     unreachable!("nothing is left out")
 }
 
-/// As above.
+/// Never called: chunks are always mapped.
 pub fn unmap_granules(_: u32, _: usize, _: usize) -> bool {
     unreachable!("addresses are not scarce")
 }
 
-/// As above.
+/// Never called: chunks are always mapped.
 pub fn map_rest(_: u32, _: usize) -> bool {
     unreachable!("addresses are not scarce")
 }

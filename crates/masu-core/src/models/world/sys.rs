@@ -1,12 +1,12 @@
 //! The kernel: futex words that threads really sleep on, so that a lost wake-up is a deadlock, which
 //! the checker sees.
 
-/// Why the kernel refuses something, which it never does here.
+/// Why the kernel refuses a call, which it never does here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Errno;
 
 impl Errno {
-    /// Something else is there.
+    /// Something else is mapped there.
     pub const EEXIST: Errno = Errno;
 }
 
@@ -32,7 +32,7 @@ pub mod futex {
     pub fn wait(word: &AtomicU32, expected: u32) {
         assert!(!process::is_child(), "the child waits for a thread that does not exist in it");
         let mut sleepers = SLEEPERS.lock().unwrap();
-        // A thread that a fork left behind ends here, and must not have the table then.
+        // A thread that a fork left behind ends here, and must not hold the table then.
         let sleeps = || word.load(Ordering::Acquire) == expected;
         match catch_unwind(AssertUnwindSafe(sleeps)) {
             Ok(true) => {
@@ -68,7 +68,7 @@ pub mod futex {
     }
 }
 
-/// What the kernel told the process at its start.
+/// What the kernel passed to the process at its start.
 pub mod auxv {
     /// The usual page size.
     pub fn page_size() -> usize {
@@ -92,12 +92,12 @@ pub mod cpu {
         static COUNT: Cell<u32> = const { Cell::new(1) };
     }
 
-    /// How many there are.
+    /// The number of processors.
     pub fn count() -> u32 {
         COUNT.get()
     }
 
-    /// Sets it; with none, the process is oversubscribed.
+    /// Sets that number; with none, the process is oversubscribed.
     #[cfg(test)]
     pub fn set_count(n: u32) {
         COUNT.set(n);
@@ -125,7 +125,7 @@ pub mod thread {
 pub mod host {
     use core::ffi::c_void;
 
-    /// There are no keys but one.
+    /// There is only one key.
     pub fn key_create(_: unsafe extern "C" fn(*mut c_void)) -> Option<u32> {
         Some(0)
     }
@@ -135,10 +135,10 @@ pub mod host {
         false
     }
 
-    /// Bytes go from one block to another.
+    /// Copies bytes from one block to another.
     ///
     /// # Safety
-    /// As there.
+    /// As for the production function.
     pub unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: passed on.
         unsafe { core::ptr::copy(from, to, bytes) };
@@ -154,7 +154,7 @@ pub mod mem {
         static REFUSED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Has the kernel refuse to discard anything, or no longer.
+    /// Makes the kernel refuse to discard anything, or no longer.
     #[cfg(test)]
     pub fn refuse(refuse: bool) {
         REFUSED.set(refuse);
@@ -168,18 +168,18 @@ pub mod mem {
         unreachable!()
     }
 
-    /// Nor is this.
+    /// Never called.
     pub fn forbid_huge(_: usize, _: usize) {
         unreachable!()
     }
 
-    /// The memory is there.
+    /// The memory is always there.
     pub fn populate(_: usize, _: usize) {}
 
-    /// The memory reads as zeroes afterwards; no live block may be in it.
+    /// Makes the memory read as zeroes; no live block may be in it.
     ///
     /// # Safety
-    /// The range is part of the world's spans.
+    /// The range must be part of the world's spans.
     pub unsafe fn discard(at: usize, len: usize) -> bool {
         assert_eq!(region::live_blocks(at..at + len), 0, "live blocks are discarded");
         if REFUSED.get() {
@@ -191,7 +191,7 @@ pub mod mem {
     }
 }
 
-/// Nobody reads the process.
+/// The process is not read from outside.
 pub mod ptracer {
     pub fn allow_any() {}
 }

@@ -1,6 +1,6 @@
-//! What a heap has in production and no protocol here needs.
+//! Parts that a heap has in production and that no protocol here needs.
 
-/// A counter that nobody reads.
+/// A counter that is never read.
 pub struct Counter;
 
 impl Counter {
@@ -8,7 +8,7 @@ impl Counter {
     pub fn add(&self, _: u64) {}
 }
 
-/// What the production code counts.
+/// The production code's counters.
 pub struct Counters {
     pub refills: Counter,
     pub refilled_bytes: Counter,
@@ -32,12 +32,12 @@ impl Counters {
     }
 }
 
-/// Bytes that nobody counts.
+/// Bytes that are not counted.
 pub mod thread_bytes {
     /// Counts nothing.
     pub fn freed(_: usize) {}
 
-    /// Nobody's account.
+    /// An account without an owner.
     pub struct ThreadBytes;
 
     impl ThreadBytes {
@@ -78,7 +78,7 @@ pub mod scope {
     pub fn close_all(_: &Heap) {}
 }
 
-/// What is no small block: nothing.
+/// Blocks other than small ones: there are none.
 pub mod block {
     pub fn usable_size(_: *const u8) -> usize {
         0
@@ -117,12 +117,12 @@ pub mod arena {
         &LOCK
     }
 
-    /// Their locks.
+    /// The heaps' locks.
     pub fn heap_locks_for_fork() -> impl Iterator<Item = &'static Lock> {
         core::iter::empty()
     }
 
-    /// Nothing was being done.
+    /// Nothing was in progress.
     pub fn after_fork_in_child() {}
 
     /// Memory of hooks: there is none.

@@ -1,6 +1,7 @@
-//! What the checks call: allocation and freeing as programs do, and the beginning and end of threads.
+//! The functions that the checks call: allocation and freeing as programs do them, and the beginning and
+//! end of threads.
 //!
-//! A thread of a model has no heap unless it [`begin`]s one, as one that is past its destructors.
+//! A thread of a model has no heap unless it [`begin`]s one, like one that is past its destructors.
 
 use super::fast::Freed;
 use super::outbox::Added;
@@ -22,7 +23,7 @@ std::thread_local! {
     static HEAPS: RefCell<BTreeMap<usize, *const Heap>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Gives the calling thread a heap, except for one that finds a fork standing still: it has none then.
+/// Gives the calling thread a heap, unless it finds a fork standing still: then it has none.
 pub fn begin(name: usize) {
     process::call(|| {
         set_current(&EMPTY);
@@ -40,12 +41,11 @@ pub fn begin(name: usize) {
 
 /// Lets the calling thread go on with a heap that it began before.
 pub fn resume(name: usize) {
-    // SAFETY: begun, and of no other thread.
+    // SAFETY: begun, and not another thread's.
     HEAPS.with_borrow(|heaps| set_current(unsafe { &*heaps[&name] }));
 }
 
-/// Ends the calling thread as its destructor does where a heap has been left already: it gives everything
-/// up.
+/// Ends the calling thread as its destructor does if a heap has been left already: it gives everything up.
 pub fn exit() {
     process::call(|| {
         let heap = current();
@@ -63,7 +63,7 @@ pub fn leave() {
     process::call(|| exit::end(current()));
 }
 
-/// The purge gives up what a thread left to the next one.
+/// The purge gives up the heap that a thread left to the next one.
 pub fn rest() {
     process::call(|| handover::give_up_idle(true));
 }
@@ -82,18 +82,18 @@ pub fn alloc(size: usize) -> usize {
             block = refill::alloc_small_slow(class_of(size)).cast();
         }
         assert!(!block.is_null(), "the world is out of spans");
-        // SAFETY: the block is ours.
+        // SAFETY: the block is the caller's.
         assert!(!unsafe { Block::is_marked(block.cast()) }, "a block is handed out with its mark");
         region::handed_out(block as usize);
         block as usize
     })
 }
 
-/// What a thread gets while a fork stands still, if it has nothing itself: no span's memory, and nobody
-/// misses it.
+/// What a thread gets while a fork stands still, if it has nothing itself: not a span's memory, and never
+/// missed.
 const SPARE: usize = 16;
 
-/// Frees it.
+/// Frees a block.
 pub fn free(block: usize) {
     if block == SPARE {
         return;
@@ -101,7 +101,7 @@ pub fn free(block: usize) {
     process::call(|| {
         region::freed(block);
         let p = block as *mut u8;
-        // SAFETY: the block was live. As the face does it.
+        // SAFETY: the block was live. Done as the face does it.
         let done = unsafe {
             match fast::dealloc(p) {
                 Freed::Done => Some(0),
@@ -121,8 +121,8 @@ pub fn free(block: usize) {
     });
 }
 
-/// The purge gives back what was freed while a fork stood still, and purges the free pages of the abandoned
-/// spans. Returns the bytes given back.
+/// The purge gives back spans that were freed while a fork stood still, and purges the free pages of the
+/// abandoned ones. Returns the bytes given back.
 pub fn purge_spans() -> usize {
     process::call(|| {
         fork::free_deferred();
@@ -135,13 +135,13 @@ pub fn visit() {
     process::call(|| table::for_each(|heap| heap.outbox.visit(true)));
 }
 
-/// Lets go of an owned span that is in no list.
+/// Gives up an owned span that is in no list.
 pub fn give_up(span: u32) {
     // SAFETY: the caller owns it.
     unsafe { retain::give_up_partial(span, false) };
 }
 
-/// Takes a heap apart whose thread a fork left behind, if there is any.
+/// Takes apart a heap whose thread a fork left behind, if there is one.
 pub fn adopt_an_orphan() {
     process::call(fork::adopt_an_orphan);
 }

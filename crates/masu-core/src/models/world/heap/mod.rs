@@ -1,5 +1,5 @@
 //! A thread's heap: the production code of its slow paths, its life and the shared arena, around a heap
-//! without counters and medium blocks, and with a thread's local words that the checker can follow.
+//! without counters and medium blocks, and with thread-local words that the checker can follow.
 
 mod absent;
 #[path = "../../../heap/birth.rs"]
@@ -84,13 +84,13 @@ pub struct Heap {
     pub outbox: Outbox,
     pub bytes: thread_bytes::ThreadBytes,
     pub counters: Counters,
-    /// Stands for all of it that its thread alone touches.
+    /// Stands for all parts that only its thread touches.
     watch: Watch,
 }
 
 const _: () = assert!(tls::HEAP_AT + size_of::<Heap>() <= HEAP_STRIDE);
 
-/// What a heap is.
+/// The roles of a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Not a heap: what a thread has before its first allocation.
@@ -101,11 +101,11 @@ pub enum Role {
     Thread,
     /// The arena that lends blocks.
     SharedArena,
-    /// Never here.
+    /// Does not occur here.
     Arena,
 }
 
-// SAFETY: a heap is its thread's alone, and those that are none are never written to.
+// SAFETY: a heap is its thread's alone, and those that are not heaps are never written to.
 unsafe impl Send for Heap {}
 // SAFETY: as above.
 unsafe impl Sync for Heap {}
@@ -145,7 +145,7 @@ impl Heap {
         }
     }
 
-    /// Its thread is at it. Those that are no heaps are only read.
+    /// Notes that its thread uses it. Those that are not heaps are only read.
     fn touch(&self) {
         match self.role.get() {
             Role::Empty | Role::Gone => self.watch.read(),
@@ -173,10 +173,10 @@ impl Heap {
         &self.active[class]
     }
 
-    /// Everything is shared.
+    /// Everything is shared already.
     pub fn note_sharing(&self) {}
 
-    /// So it is.
+    /// Always.
     pub fn is_shared(&self) -> bool {
         true
     }

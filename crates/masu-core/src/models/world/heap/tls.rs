@@ -1,4 +1,4 @@
-//! A thread's local words, which the checker can follow.
+//! A thread's local words, in a form that the checker can follow.
 
 use super::{Heap, Role};
 use core::cell::Cell;
@@ -7,14 +7,14 @@ use core::cell::Cell;
 const NO_ID: u32 = u32::MAX;
 
 loom::lazy_static! {
-    /// The heap of a thread that has not allocated yet.
+    /// The heap of a thread that has not allocated so far.
     pub static ref EMPTY: Heap = Heap::new(Role::Empty, NO_ID);
     /// The heap of a thread whose destructors have run.
     pub static ref GONE: Heap = Heap::new(Role::Gone, NO_ID);
 }
 
 loom::thread_local! {
-    // What a thread of a model has that does not begin one.
+    // The heap of a thread of a model that does not begin one.
     static CURRENT: Cell<&'static Heap> = Cell::new(&GONE);
 }
 
@@ -49,7 +49,7 @@ pub fn id_of(heap: *const Heap) -> u32 {
 /// Makes a heap with nothing in it.
 ///
 /// # Safety
-/// `at` may be written for ever and is nobody else's.
+/// `at` must be writable for ever and no other thread's.
 pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
     // SAFETY: as the caller says.
     unsafe {
@@ -58,5 +58,5 @@ pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
     }
 }
 
-/// There is nothing to be made.
+/// Nothing needs to be done.
 pub fn after_fork_in_child() {}
