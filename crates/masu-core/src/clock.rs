@@ -55,8 +55,8 @@ impl Tick {
     }
 }
 
-/// The low byte of a tick, for a heap's tables that have one for each class. Once in 256 ticks, what
-/// has rested looks young for two.
+/// The low byte of a tick, for a heap's tables that have one for each class. Once in 256 ticks, something
+/// that has rested looks young for two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct LowTick(u8);

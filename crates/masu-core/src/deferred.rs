@@ -1,5 +1,5 @@
-//! What threads free while a fork stands still (`lock.rs`). The first thread that can take the locks
-//! again frees it: the thread that forked, its child, or the next purge.
+//! Frees that threads leave for later while a fork stands still (`lock.rs`). The first thread that can take the locks
+//! again performs them: the thread that forked, its child, or the next purge.
 //!
 //! A stack without a lock, linked through the first word of what is freed. A thread that the fork
 //! freezes between two steps of a push has not pushed: the child loses that one block.

@@ -1,4 +1,4 @@
-//! A handshake between the owner of a structure, who pays nothing for it, and a rare visitor.
+//! A handshake between the owner of a structure, which pays nothing for it, and a rare visitor.
 //!
 //! The owner brackets its use with plain stores (`enter`, drop). A visitor announces itself, makes
 //! every running thread of the process execute a full memory barrier (`membarrier(2)`), and then

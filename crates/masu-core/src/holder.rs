@@ -59,7 +59,7 @@ impl Total {
     }
 }
 
-/// What guards the contents of one.
+/// Guards the contents of one.
 pub struct Holder {
     handshake: Handshake,
     used: AtomicTick,
@@ -92,7 +92,7 @@ impl Holder {
         self.handshake.enter()
     }
 
-    /// The owner, who went in by writing [the words](Self::WORDS) itself, leaves, or stays out.
+    /// The owner, which went in by writing [the words](Self::WORDS) itself, leaves, or stays out.
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
     #[inline(always)]
     pub fn leave(&self) {

@@ -20,7 +20,7 @@ use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
 /// A shard of the page pool: its lock, and the account that it guards. The rest of what it guards belongs
 /// to the pool.
 pub struct Pages {
-    /// The lock, on a line with what only its holders look at.
+    /// The lock, on a line with words that only its holders read.
     pub lock: Lock,
     /// How often it makes threads wait.
     pub contention: Contention,
@@ -30,8 +30,8 @@ pub struct Pages {
     pub account: CachePadded<Account>,
 }
 
-/// Units of a shard. A chunk that goes to another shard takes its dirty units along, and no other count. Only the sums
-/// of the others over all shards mean something, and each account wraps around.
+/// Units of a shard. A chunk that goes to another shard takes its dirty units along, and no other count. The other
+/// counts mean something only as sums over all shards, and each account wraps around.
 pub struct Account {
     /// Units in spans.
     pub spans: AtomicUsize,
@@ -167,8 +167,8 @@ shared_static! {
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
 
-/// A run of `bytes` is freed, of a shard. Long runs count in a large heap. With several shards they always count, since
-/// the sum over the shards is asked for less often.
+/// Counts a run of `bytes` that is freed, of a shard. Long runs count in a large heap. With several shards they always
+/// count, because the sum over the shards is asked for less often.
 #[inline]
 pub fn freed_run(bytes: usize, of: impl FnOnce() -> usize) {
     if bytes > BUFFER && (is_sharded() || pages() >= SURPLUS_FROM) {
@@ -234,7 +234,7 @@ fn fits(hard: usize, bytes: usize) -> bool {
     left > if FAILED.load(Ordering::Relaxed) { 0 } else { reserve }
 }
 
-/// What is held back until a failure has been delivered: a sixty-fourth of the limit, 1 MiB to 8
+/// The reserve that is held back until a failure has been delivered: a sixty-fourth of the limit, 1 MiB to 8
 /// MiB, or an eighth of a small limit. A span counts as 64 KiB, and a program that only prints a
 /// line may need one of several classes.
 fn reserve(hard: usize) -> usize {

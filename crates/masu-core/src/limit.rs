@@ -1,5 +1,5 @@
-//! The soft limit on what is in use: when it is passed, the engine makes room and tells the
-//! program. (The hard limit is the [`ledger`](crate::ledger)'s.)
+//! The soft limit on the bytes in use: once it is passed, the engine makes room and tells the program. (The
+//! hard limit is the [`ledger`](crate::ledger)'s.)
 //!
 //! [`SOFT`] is the option, or what the control group says, looked up once [`CGROUP_FROM`] bytes are in use.
 //! The state goes
@@ -10,7 +10,7 @@
 //!     └──────────────────────────┴──── in use < 7/8 of the limit ──────┘
 //! ```
 //!
-//! and the thread that gets from BUSY to OVER calls the program's callback, outside all locks.
+//! and the thread that goes from BUSY to OVER calls the program's callback, outside all locks.
 //! [`crate::purge`] drives it (`pressure`).
 
 use crate::config::LimitOrAuto;
@@ -33,8 +33,8 @@ pub(crate) static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which a thread must look.
 static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
 
-/// What a program wants called when the soft limit is passed, with the bytes in use, the limit and
-/// its own word.
+/// The function that a program wants called when the soft limit is passed, with the bytes in use, the limit
+/// and its own word.
 pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 
 /// The callback's address, 0 if there is none, and its word.
@@ -67,7 +67,7 @@ pub fn soft() -> usize {
 #[cold]
 fn look_up() -> usize {
     let limit = if settings::cgroup() { cgroup::memory_limit() } else { None };
-    // The rest is for what is not the allocator's: stacks, code, the page cache.
+    // The rest is for memory that is not the allocator's: stacks, code, the page cache.
     let soft = limit.map_or(usize::MAX, |limit| limit - limit / 10);
     set_soft(soft, soft);
     soft
@@ -98,7 +98,7 @@ pub fn is_over() -> bool {
     state() == OVER
 }
 
-/// Whether a thread must see to the soft limit, and the caller is that thread: it calls [`end`].
+/// Whether a thread must handle the soft limit, and the caller is that thread: it calls [`end`].
 pub fn begin() -> bool {
     !is_over()
         && used() > WATCH.load(Ordering::Relaxed)
@@ -116,12 +116,12 @@ pub fn watch_from(used: usize) {
     WATCH.store(used, Ordering::Relaxed);
 }
 
-/// In a fork's child no thread is seeing to the limit.
+/// In a fork's child no thread is handling the limit.
 pub fn after_fork_in_child() {
     let _ = STATE.compare_exchange(BUSY, BELOW, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Has `callback` called when the soft limit is passed; `None` calls nothing.
+/// Sets the function to call when the soft limit is passed; `None` calls nothing.
 pub fn set_callback(callback: Option<Callback>, data: *mut c_void) {
     CALLBACK.store(0, Ordering::Release);
     DATA.store(data.expose_provenance(), Ordering::Release);

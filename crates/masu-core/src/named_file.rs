@@ -1,5 +1,5 @@
 //! A file that an option names, for the process's own reports: `%p` in the name is the process's number, `%%` a
-//! percent sign. The name is kept absolute, in memory of its own, since programs change their directory and
+//! percent sign. The name is kept absolute, in memory of its own, because programs change their directory and
 //! overwrite their environment.
 
 use crate::config::File;
@@ -36,7 +36,7 @@ impl NamedFile {
         name.is_some()
     }
 
-    /// From now on there is no file.
+    /// Forgets the file: from now on there is none.
     pub fn forget(&self) {
         self.0.store(null_mut(), Ordering::Release);
     }
@@ -51,7 +51,7 @@ impl NamedFile {
     /// Opens the file to append to it, under the name that it has in this process.
     ///
     /// # Errors
-    /// The kernel's. Without a file: that no such file exists.
+    /// The kernel's; without a file, that no such file exists.
     pub fn append(&self) -> Result<Descriptor, Errno> {
         self.with_path(Descriptor::append_to)
     }

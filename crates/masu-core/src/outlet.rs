@@ -44,7 +44,7 @@ impl Outlet {
         }
     }
 
-    /// At the start of a process that is to report: opens what it will report to.
+    /// At the start of a process that is to report: opens its destination.
     ///
     /// # Errors
     /// The kernel's, about the file: the report goes to standard error.
@@ -85,7 +85,7 @@ impl Outlet {
         self.opened_by.load(Ordering::Relaxed) == output::process()
     }
 
-    /// At exit: has `f` write to what was opened.
+    /// At exit: makes `f` write to the destination.
     #[cold]
     #[inline(never)]
     pub fn report(&self, f: &mut dyn FnMut(&mut Text)) {

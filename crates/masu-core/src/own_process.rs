@@ -1,4 +1,4 @@
-//! A test that looks at figures of the whole process, or changes what holds for all of it, runs in a
+//! A test that looks at figures of the whole process, or changes settings of all of it, runs in a
 //! process of its own, because other tests run beside it.
 
 use std::ffi::OsStr;

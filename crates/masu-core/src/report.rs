@@ -1,6 +1,6 @@
-//! What the engine says about a program's mistakes: one line with what was done, the address, what is there and the
-//! likely cause. The option `on_error` says what happens then: as a rule the process ends, since its memory can no
-//! longer be trusted.
+//! What the engine reports about a program's mistakes: one line with the act, the address, what is there and the likely
+//! cause. The option `on_error` says what happens then: usually the process ends, because its memory can no longer be
+//! trusted.
 //!
 //! A pointer into memory that may be another allocator's is not certainly a mistake. If the door recognises it as one
 //! of that allocator's blocks, the allocator gets it ([`Neighbour`]); otherwise it is reported once and left alone.
@@ -17,7 +17,7 @@ use crate::sys::rlimit::{self, Limit};
 use crate::text::Text;
 use core::mem::transmute;
 
-/// What a program does with a pointer.
+/// An act of a program on a pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     /// It frees it.
@@ -28,7 +28,7 @@ pub enum Act {
     Measure,
 }
 
-/// What is wrong with that.
+/// What is wrong with the act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// Its block, of this many bytes (0: unknown), was freed before.
@@ -90,7 +90,7 @@ const MOST_SAID: u64 = 100;
 /// act and returns the result: an address, a size or nothing.
 pub type Neighbour = fn(Act, *mut u8) -> Option<usize>;
 
-/// That function's address; 0 if there is none.
+/// The address of that function; 0 if there is none.
 static NEIGHBOUR: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the function that answers for another allocator.
@@ -144,7 +144,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
     0
 }
 
-/// A mistake that is found once the lists of free blocks are damaged: the process ends, whatever the option says.
+/// Reports a mistake found once the lists of free blocks are damaged: the process ends, whatever the option says.
 #[cold]
 #[inline(never)]
 pub fn damage(p: *const u8, wrong: Wrong) -> ! {
@@ -152,15 +152,15 @@ pub fn damage(p: *const u8, wrong: Wrong) -> ! {
     fatal::abort()
 }
 
-/// A block was freed twice.
+/// Reports that a block was freed twice.
 #[cold]
 #[inline(never)]
 pub fn double_free(p: *const u8) {
     mistake(Act::Free, p, Wrong::Freed { bytes: 0 });
 }
 
-/// A block that was freed and is to be handed out again does not hold what a free block does. The process ends, since
-/// the list of free blocks is corrupt.
+/// Reports that a freed block, about to be handed out again, does not hold what a free block does. The process ends,
+/// because the list of free blocks is corrupt.
 #[cold]
 #[inline(never)]
 pub fn written_after_free(p: *const u8) -> ! {
@@ -173,7 +173,7 @@ pub fn written_after_free(p: *const u8) -> ! {
     fatal::abort()
 }
 
-/// A pointer into the engine's memory, freed, that is not a live block's start.
+/// Reports a free of a pointer into the engine's memory that is not a live block's start.
 #[cold]
 #[inline(never)]
 pub fn bad_free(p: *const u8) {
@@ -272,11 +272,11 @@ fn say_place(at: Place, act: Act, text: &mut Text) {
     };
 }
 
-/// Whether the process has been told that memory is out.
+/// Whether it was reported that memory is out.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// A request for `bytes` has failed. If a limit of the process stands in its way, the engine says that
-/// once, because a program may end without a word of its own.
+/// Notes that a request for `bytes` has failed. If a limit of the process is the reason, the engine reports that once,
+/// because a program may end without a word of its own.
 #[cold]
 #[inline(never)]
 pub fn out_of_memory(bytes: usize) {
@@ -289,7 +289,7 @@ pub fn out_of_memory(bytes: usize) {
     ] {
         let Some(most) = rlimit::get(limit) else { continue };
         let used = if settings::cgroup() { rlimit::used(limit) } else { None };
-        // What is missing may be less than what is mapped at once for it.
+        // Less may be missing than is mapped at once for it.
         let passed = used.is_none_or(|used| used.saturating_add(bytes.max(NEEDED)) > most);
         if passed && !TOLD.swap(true, Ordering::Relaxed) {
             let mut sink = fatal::write_stderr as fn(&[u8]);

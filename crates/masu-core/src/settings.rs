@@ -57,7 +57,7 @@ pub fn apply(config: &Config, secure: bool) {
     MAY_START_THREAD.store(!secure, Ordering::Release);
 }
 
-/// A user who names a file for the statistics wants them, without having said so.
+/// A user who names a file for the statistics wants them, even without asking for them.
 fn statistics_asked(config: &Config) -> Statistics {
     let unsaid = config.origins.show_stats == Origin::BuiltIn;
     if unsaid && config.stats_file != File::STDERR { Statistics::Text } else { config.show_stats }
@@ -176,7 +176,7 @@ pub fn set_limit_soft(bytes: usize) {
     LIMIT_SOFT.store(bytes, Ordering::Relaxed);
 }
 
-/// Hard limit on the bytes in use; 0: no limit.
+/// Hard limit on the bytes in use; 0 for no limit.
 #[inline]
 pub fn limit_hard() -> usize {
     LIMIT_HARD.load(Ordering::Relaxed)
@@ -245,7 +245,7 @@ pub fn show_errors() -> bool {
     SHOW_ERRORS.load(Ordering::Relaxed)
 }
 
-/// What is done about a pointer that is not to a live block.
+/// What happens when a pointer is found not to be a live block's.
 pub fn on_error() -> OnError {
     match ON_ERROR.load(Ordering::Relaxed) {
         n if n == OnError::Report as u32 => OnError::Report,

@@ -1,4 +1,4 @@
-//! How what one lock guards is split into shards, each with a lock of its own.
+//! How data that one lock guards are split into shards, each with a lock of its own.
 //!
 //! One shard serves every thread, so that free memory is in one place, until its lock makes threads wait. Once an
 //! eighth of the threads that took it in a row have waited, the number of shards doubles ([`Contention`]). It never
@@ -21,7 +21,7 @@ shared_static! {
     pub static GROWTH: Lock = Lock::new();
 }
 
-/// What the holders of a shard's lock count, under it. How often threads waited before that does not matter.
+/// Counted by the holders of a shard's lock, under it. Waits before that do not matter.
 pub struct Contention {
     /// How often the lock was taken since the last look, and how many of those times the thread
     /// waited.
@@ -33,7 +33,7 @@ pub struct Contention {
 
 impl Contention {
     const_unless_loom! {
-        /// Nothing so far.
+        /// Nothing is counted so far.
         pub fn new() -> Self {
             Contention {
                 takes: AtomicUsize::new(0),
@@ -43,14 +43,14 @@ impl Contention {
         }
     }
 
-    /// A thread has taken the lock.
+    /// Counts that a thread has taken the lock.
     #[inline]
     pub fn took(&self) {
         change(&self.takes, 1);
     }
 
-    /// The thread has waited for the lock. Now and then that means that more shards are needed: `grow` makes them, and
-    /// is told the number of the last one, which `last` has.
+    /// Counts that the thread has waited for the lock. Sometimes that means that more shards are needed: `grow` makes
+    /// them, and gets the number of the last one, from `last`.
     #[cold]
     #[inline(never)]
     pub fn waited(&self, last: &AtomicUsize, grow: fn(usize)) {
@@ -83,7 +83,7 @@ pub fn double(last: &AtomicUsize, number: usize, most: usize, make: impl FnOnce(
         && last.load(Ordering::Relaxed) == number
         && make(shards)
     {
-        // Releases what was made: invariant 2.
+        // Releases the new shards: invariant 2.
         last.store(shards - 1, Ordering::Release);
     }
 }

@@ -27,7 +27,7 @@ const DONE: u32 = u32::MAX;
 /// Nanoseconds between two looks at whether the thread that runs the hook still exists.
 const MOMENT: i64 = 1_000_000;
 
-/// Has `hook` called once, before a second thread uses the engine.
+/// Sets `hook`, which is called once, before a second thread uses the engine.
 pub fn set_hook(hook: fn()) {
     HOOK.store(hook as usize, Ordering::Release);
 }
@@ -46,7 +46,7 @@ pub fn begin() {
     make_ready();
 }
 
-/// Has the hook called now, though there is only one thread.
+/// Calls the hook now, although there is only one thread.
 #[cold]
 pub fn make_ready() {
     let hook = HOOK.load(Ordering::Acquire);

@@ -49,7 +49,7 @@ pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
 const PAGE: u32 = 4096;
 /// Half a page, which has one too.
 const HALF_PAGE: u32 = PAGE / 2;
-/// What keeps the first lines of neighbours apart.
+/// Keeps the first lines of neighbours apart.
 const LINE: u32 = 64;
 /// The class between half a page and the next class.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
@@ -115,7 +115,7 @@ const _: () = assert!(sizes()[LAST_CLASS] as usize == SMALL_MAX);
 const _: () = assert!(sizes()[LAST_IN_TABLE] as usize == TABLE_MAX);
 const _: () = assert!(LAST_CLASS < CLASSES);
 
-/// What the blocks of all classes above [`TABLE_MAX`] are aligned to: a cache line.
+/// The alignment of the blocks of all classes above [`TABLE_MAX`]: a cache line.
 const ALIGN_ABOVE: usize = 64;
 
 const _: () = {
@@ -151,8 +151,8 @@ pub fn class_of(size: usize) -> usize {
     unsafe { *TABLE.get_unchecked((size + 15) >> 4) as usize }
 }
 
-/// The smallest class whose blocks hold `size` bytes, including those of whole and half pages: the class of
-/// what it returns is itself.
+/// The smallest class whose blocks hold `size` bytes, including those of whole and half pages: for the size of the
+/// class that it returns, it returns that class.
 ///
 /// `size` must not exceed [`SMALL_MAX`].
 #[inline(always)]

@@ -11,7 +11,7 @@ pub struct Unwinder {
     /// The return addresses of the calling thread's stack, innermost first, as many as there is room for. It must
     /// neither allocate nor take a lock.
     pub walk: fn(&mut Room) -> &[usize],
-    /// Where the address of its own memory is, which is 0 as long as there is none,
+    /// Where the address of its own memory is, which is 0 as long as it has none,
     pub keeps: &'static core::sync::atomic::AtomicUsize,
     /// and the bytes of that, for readers that account for the process's memory.
     pub bytes: usize,

@@ -1,8 +1,8 @@
-//! Text without `core::fmt`: what the engine says on stderr and in reports.
+//! Text without `core::fmt`: the engine's messages on stderr and in reports.
 //!
 //! An allocator may have to speak inside `malloc`, before libc is up or while it reports a damaged
 //! heap, so this writer never allocates and never panics. It collects bytes in a fixed buffer and
-//! hands them to a sink the caller chose: `write(2)` on stderr, a `FILE *`, a test's vector. The
+//! hands them to a sink that the caller chose: `write(2)` on stderr, a `FILE *`, a test's vector. The
 //! buffer goes out when it is full, on [`Text::flush`] and on drop, so a report of a few hundred
 //! bytes is one system call and its lines stay together.
 //!
@@ -100,7 +100,7 @@ impl<'a> Text<'a> {
         self
     }
 
-    /// Hands what is collected to the sink.
+    /// Hands the collected bytes to the sink.
     #[inline(never)]
     pub fn flush(&mut self) {
         if let Some(collected) = self.buffer.get(..self.len)
@@ -119,7 +119,7 @@ impl<'a> Text<'a> {
         self
     }
 
-    /// Every write ends here. Out of line, as is all that would otherwise copy its loop, because
+    /// Every write ends here. Out of line, like all functions that would otherwise copy its loop, because
     /// text is never hot and the shared object must stay small.
     #[inline(never)]
     fn byte(&mut self, byte: u8) {
@@ -242,7 +242,7 @@ fn units() -> impl Iterator<Item = (&'static [u8], u32)> {
     })
 }
 
-/// `n` bytes for people, cut to one decimal: `17 B`, `1.5 KiB`, `3.9 GiB`.
+/// `n` bytes in readable form, cut to one decimal: `17 B`, `1.5 KiB`, `3.9 GiB`.
 #[inline(never)]
 pub fn human_bytes(n: u64) -> Short {
     for (unit, shift) in units() {

@@ -1,9 +1,9 @@
 //! The constants that experiments chose: what a thread keeps, when the purge looks, how far a cache may go.
 //!
-//! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † means that it
-//! was never raced, and only has to be of the right order. What a heap keeps of its spans is a table of
-//! its own (`heap/mode.rs`). Other constants follow from how things are laid out.
-//! Under the model checker some are small, so that races come early.
+//! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † means that it was never
+//! compared with others, and only has to be of the right order. What a heap keeps of its spans is a table of its own
+//! (`heap/mode.rs`). Other constants follow from the layout of structures. Under the model checker some are small,
+//! so that races come early.
 
 use crate::size_class::UNIT;
 
@@ -125,7 +125,7 @@ pub const SHARD_WAITS: usize = or_loom(1024, 1) as usize;
 /// made. †
 pub const SHARD_WAITS_PART: usize = 8;
 
-/// Most shards on this many processors: no more than these, and a power of two.
+/// Most shards on this many processors: at most that many, and a power of two.
 pub const fn most_shards(processors: usize) -> usize {
     if processors < SHARDED_FROM {
         1
@@ -143,7 +143,7 @@ pub const fn most_shards(processors: usize) -> usize {
 pub const SAMPLES_APART: u64 = 400_000;
 /// Samples between two looks at the clock. †
 pub const SAMPLES_A_LOOK: u8 = 16;
-/// Rates below it, in bytes, are taken as they are: a user who asks for a profile that fine wants it. †
+/// Lower rates, in bytes, are taken as they are: a user who asks for so fine a profile wants it. †
 pub const PACED_FROM: usize = 64 << 10;
 
 // The purge.
@@ -158,7 +158,7 @@ pub const TICK_LONG: usize = 16;
 pub const RESTED: u32 = 2;
 /// Ticks in which free pages that have rested must have been needed once, to stay. §7
 pub const RETAIN_TICKS: usize = 8;
-/// The part of what went back, one in N, that a tick forgets: what is needed later than that is a new need. §7
+/// The part of what went back, one in N, that a tick forgets: a later need for it is a new need. §7
 pub const RETAIN_FORGOTTEN: usize = 8;
 /// Ticks during which a heap counts as one that shares. §2
 pub const SHARING: u32 = 2;
@@ -172,9 +172,9 @@ pub const LOOK_FROM: usize = 512 << 10;
 pub const LONELY_BUDGET: usize = 64 << 20;
 /// Ticks without much debt after which the background thread ends. †
 pub const PATIENCE: u32 = 4;
-/// Bytes in spans and runs from which on what a heap frees at once does not wait for ticks. §7
+/// Bytes in spans and runs from which on memory that a heap frees at once does not wait for ticks. §7
 pub const SURPLUS_FROM: usize = 128 << 20;
-/// The part of what is in use, one in N, that is free then. §7
+/// The part of the bytes in use, one in N, that is then free. §7
 pub const SURPLUS_PART: usize = 3;
 /// Bytes of that which go back in a millisecond, on average. §7
 pub const SURPLUS_PACE: usize = 512 << 10;
@@ -187,7 +187,7 @@ pub const BUFFER: usize = 64 << 10;
 pub const CGROUP_FROM: usize = 64 << 20;
 /// Milliseconds between two readings of the control group's limits. †
 pub const CGROUP_EVERY: u64 = 10_000;
-/// Looks on the way from what is resident to the soft limit, and the least bytes between two. †
+/// Looks on the way from the resident bytes to the soft limit, and the least bytes between two. †
 pub const SOFT_LOOKS: usize = 16;
 /// See [`SOFT_LOOKS`].
 pub const SOFT_STEP: usize = 1 << 20;

@@ -1,7 +1,8 @@
-//! Whose turn it is to do what only one thread at a time does, such as paying a debt that any thread may
-//! make.
+//! Decides which thread does work that only one thread at a time does, such as paying a debt that any
+//! thread may make.
+//!
 //! ```text
-//!  free ──take_up (who made the debt)──▶ taken ──lay_down (who has it)──▶ free
+//!  free ──take_up (the debt's maker)───▶ taken ──lay_down (the payer)───▶ free
 //!                                          ▲                                │
 //!                                          └──── the debt is back ──────────┘
 //! ```
@@ -54,7 +55,7 @@ impl Turn {
             && self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Lays it down unless there is a debt again, which no other thread sees to. Returns `false` if
+    /// Lays it down unless there is a debt again, which no other thread will see. Returns `false` if
     /// the caller still has it.
     pub fn lay_down(&self, debt: impl FnOnce() -> bool) -> bool {
         self.release();
