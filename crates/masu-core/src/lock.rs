@@ -342,7 +342,7 @@ pub mod fork {
 
     #[cfg(not(loom))]
     impl Patience {
-        /// Nothing yet.
+        /// Nothing so far.
         pub fn new() -> Self {
             Self::default()
         }

@@ -1,4 +1,4 @@
-//! Who has a slot.
+//! The owner of a slot.
 //!
 //! ```text
 //!  FREE ──take──▶ TAKEN ──publish──▶ LIVE ──end──▶ TAKEN ──release──▶ FREE

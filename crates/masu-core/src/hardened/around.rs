@@ -52,7 +52,7 @@ pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot
     let (stride, slots) = (shape.stride as usize, usize::from(shape.slots));
     let (near, len) = if stride < LOOKED_AT { (LOOKED_AT / 16, 16) } else { (1, LOOKED_AT) };
     let small = !shape::is_pages(class);
-    // SAFETY: invariant 2 of `hardened::pool`: the slab's slots are accessible, and so is what is before it.
+    // SAFETY: invariant 2 of `hardened::pool`: the slab's slots are accessible, and so is the memory before it.
     unsafe {
         if spot.slot == 0 && !is_whole_before(pool, class, spot) {
             damaged(address, class, false);

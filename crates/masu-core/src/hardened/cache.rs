@@ -162,7 +162,7 @@ impl Hand {
         Some(Drawn(entry).get())
     }
 
-    /// Has slots drawn if none is ready. Returns `false` if there are none.
+    /// Draws slots if none is ready. Returns `false` if there are none.
     #[inline]
     pub fn fill(&self, thread: usize) -> bool {
         !self.bin.is_empty() || self.refill(thread)

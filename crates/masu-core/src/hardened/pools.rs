@@ -43,7 +43,7 @@ pub fn after_fork_in_child() {
     large::after_fork_in_child();
 }
 
-/// Gives back the pages of empty slabs, and those that freed large blocks have left: what was not needed since the last
+/// Gives back the pages of empty slabs, and those that freed large blocks have left: pages not needed since the last
 /// time, or all. Returns their bytes.
 pub fn purge(all: bool) -> usize {
     let mut bytes = 0;

@@ -25,7 +25,7 @@ impl Quarantine {
         (self.drawn_len, self.queue_len) = (len(drawn_bytes), len(queue_bytes));
     }
 
-    /// Forgets what is in it.
+    /// Forgets its blocks.
     pub fn clear(&mut self) {
         self.drawn.fill(0);
         self.queue.fill(0);

@@ -1,4 +1,4 @@
-//! A slab's metadata: who has its slots, which ones are free to be drawn, and the slab's place in its pool's lists.
+//! A slab's metadata: the owners of its slots, which ones are free to be drawn, and the slab's place in its pool's lists.
 //!
 //! ```text
 //!  header │ a state for each slot │ a bit for each slot: it is taken │ of pages: the bytes asked for, for each slot
@@ -77,7 +77,7 @@ impl Slab {
         core::ptr::from_ref(self.header).addr() + HEADER + offset
     }
 
-    /// Who has a slot.
+    /// A slot's state.
     #[inline]
     pub fn state(self, slot: usize) -> &'static State {
         debug_assert!(slot < usize::from(self.shape.slots));

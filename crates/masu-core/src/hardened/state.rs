@@ -1,4 +1,4 @@
-//! Who has a slot: no one, the program, or the heap, which keeps it for a thread or in quarantine.
+//! The owner of a slot: none, the program, or the heap, which keeps it for a thread or in quarantine.
 //!
 //! ```text
 //!  FREE ──draw──▶ WAITS ──hand_out──▶ LIVE ──retire──▶ WAITS ──release──▶ FREE

@@ -205,7 +205,7 @@ fn large_blocks_lie_where_others_were_but_not_at_once() {
     alone!(large_blocks_lie_where_others_were_but_not_at_once, || {
         assert!(start(&OPTIONS));
         const SIZE: usize = 256 << 10;
-        // What is kept is a part of what is live.
+        // The bytes kept are a part of the live ones.
         let _live: Vec<_> = (0..200).map(|_| block(SIZE, 16)).collect();
         let (mut freed_before, mut again) = (Vec::new(), 0);
         for round in 0..200 {
@@ -321,7 +321,7 @@ fn empty_slabs_give_their_pages_back() {
         let dirty = || ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
         assert!(usage().resident < 256 << 10, "{}", usage().resident);
         assert!(dirty() > most * 3 / 4, "{}", dirty());
-        // What was needed since the last tick stays for one more.
+        // Slabs that were needed since the last tick stay for one more.
         purge(false);
         let kept = dirty();
         assert!(kept > most * 3 / 4, "{kept}");

@@ -58,7 +58,7 @@ impl Pool {
 }
 
 impl Inner {
-    /// Forgets all slabs, and what is in quarantine.
+    /// Forgets all slabs, and the blocks in quarantine.
     fn clear(&mut self) {
         self.stream.renew();
         self.quarantine.clear();
