@@ -173,7 +173,7 @@ keys! {
     quarantine_random: Size = 16 << 10;
     /// Bytes of those that then wait in a queue.
     quarantine_queue: Size = 16 << 10;
-    /// One slab in this many is inaccessible; 0: none.
+    /// One slab in this many is inaccessible; 0 for none.
     guard_slabs: Count = 8;
     /// Whether small blocks of a hardened heap have memory tags, if the processor supports them (AArch64's MTE).
     hardened_tags: MemoryTags = MemoryTags::Auto;
@@ -181,7 +181,7 @@ keys! {
     block_stacks: Flag = false;
     /// Whether blocks that are in use at exit are listed by these stacks.
     show_leaks: Flag = false;
-    /// Which share of small blocks lies between inaccessible pages: one in this many; 0: none.
+    /// Which share of small blocks lies between inaccessible pages: one in this many; 0 for none.
     guard: OneIn = 0;
     /// Most of them at a time, times two: freed blocks have slots too.
     guard_slots: Count = 256;

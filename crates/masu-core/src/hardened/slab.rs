@@ -1,4 +1,4 @@
-//! A slab's metadata: the owners of its slots, which ones are free to be drawn, and the slab's place in its pool's lists.
+//! A slab's metadata: the owners of its slots, which are free to be drawn, and the slab's place in its pool's lists.
 //!
 //! ```text
 //!  header │ a state for each slot │ a bit for each slot: it is taken │ of pages: the bytes asked for, for each slot
