@@ -5,7 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The reasons.
+use rustix::process::geteuid;
+
+/// Why.
 #[derive(Debug)]
 pub enum Error {
     /// There is no such process.
@@ -30,6 +32,10 @@ pub enum Error {
     /// The data read is inconsistent.
     Damaged(u32),
 }
+
+/// What root lacks where it may not read a process.
+pub const ROOT: &str = "root needs CAP_SYS_PTRACE in the process's user namespace: in a container, give it \
+                        --cap-add SYS_PTRACE, or ask from the host";
 
 impl Error {
     /// Converts the error of an attempt to read the process's memory, made by a caller that may read its mappings.
@@ -65,26 +71,28 @@ impl Error {
             Error::NoMasu(process) => {
                 format!("`masu doctor -p {process}` says why; `masu run -- COMMAND` starts a program on masu")
             }
+            Error::Refused(_) if geteuid().is_root() => ROOT.into(),
             Error::Refused(_) => "it is another user's, or has more rights than you: use sudo masu; in a container, give it \
                  --cap-add SYS_PTRACE, or ask from the host"
                 .into(),
-            Error::Guarded(_) => guarded(yama().as_deref()),
+            Error::Guarded(_) => guarded(yama().as_deref(), geteuid().is_root()),
             Error::Version { masu, .. } => format!("use the command `masu` of version {masu}, which came with that library"),
             Error::Damaged(_) => "try it again; if that stays so, the program has overwritten masu's tables".into(),
         }
     }
 }
 
-/// Returns how to get past the kernel's separation of a user's own processes.
-fn guarded(yama: Option<&str>) -> String {
+/// How to get past what keeps the user's own processes from each other.
+fn guarded(yama: Option<&str>, is_root: bool) -> String {
     match yama {
-        Some("1") => "kernel.yama.ptrace_scope is 1, so only its parents and root may: use sudo masu, or start it with \
+        Some("1") if !is_root => "kernel.yama.ptrace_scope is 1, so only its parents and root may: use sudo masu, or start it with \
              `masu run --conf observe:1 -- COMMAND` (MASU_OBSERVE=1) or `masu watch -- COMMAND`"
             .into(),
-        Some("2") => "kernel.yama.ptrace_scope is 2, so only root may, or who has CAP_SYS_PTRACE: use sudo masu".into(),
+        Some("2") if !is_root => "kernel.yama.ptrace_scope is 2, so only root may, or who has CAP_SYS_PTRACE: use sudo masu".into(),
         Some("3") => "kernel.yama.ptrace_scope is 3, so nobody may until the machine starts anew: \
              `masu run --stats -- COMMAND` prints statistics at the program's exit"
             .into(),
+        _ if is_root => ROOT.into(),
         _ => "a sandbox or a security module forbids it: use sudo masu; in a container, give it --cap-add SYS_PTRACE, or \
              ask from the host"
             .into(),
@@ -124,12 +132,13 @@ mod tests {
 
     #[test]
     fn who_is_kept_out_learns_every_way_in() {
-        let scope = |n| guarded(Some(n));
+        let scope = |n| guarded(Some(n), false);
         for way in ["sudo masu", "observe:1", "MASU_OBSERVE=1", "masu watch -- COMMAND"] {
             assert!(scope("1").contains(way), "{}", scope("1"));
         }
         assert!(scope("2").contains("CAP_SYS_PTRACE") && !scope("2").contains("observe"));
-        assert!(scope("3").contains("nobody") && guarded(None).contains("SYS_PTRACE"));
+        assert!(scope("3").contains("nobody") && guarded(None, false).contains("SYS_PTRACE"));
+        assert!([None, Some("1")].iter().all(|&scope| !guarded(scope, true).contains("sudo")));
     }
 
     #[test]

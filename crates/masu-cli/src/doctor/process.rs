@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use procfs::FromRead;
-use procfs::process::{MemoryMaps, SmapsRollup, Status};
+use procfs::process::{MemoryMaps, SmapsRollup, Stat, Status};
+use rustix::process::geteuid;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -174,18 +175,31 @@ pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
 }
 
 fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {
-    mappings_of(root).map_err(|error| {
-        let why = match error.kind() {
-            io::ErrorKind::NotFound => "there is no such process".to_owned(),
-            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
-            _ => error.to_string(),
-        };
-        let failure = Failure::new(USAGE, format!("process {id} cannot be looked at: {why}"));
-        match error.kind() {
-            io::ErrorKind::PermissionDenied => failure.remedy("ask as that user, or as root"),
-            _ => failure,
-        }
-    })
+    let cannot =
+        |why: &str| Failure::new(USAGE, format!("process {id} cannot be looked at: {why}"));
+    match mappings_of(root) {
+        Ok(maps) if !maps.0.is_empty() => Ok(maps),
+        // Linux 6.14 and older show no mappings, later ones fail.
+        Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(match error.kind() {
+            io::ErrorKind::NotFound => cannot("there is no such process"),
+            io::ErrorKind::PermissionDenied => cannot("permission denied").remedy(privileges()),
+            _ => cannot(&error.to_string()),
+        }),
+        _ => Err(match root.process::<Stat>("stat").map(|stat| stat.state) {
+            None => cannot("there is no such process"),
+            Some('Z' | 'X') => cannot("it has ended, and its parent has not waited for it"),
+            Some(_) => cannot("it is a thread of the kernel, which has no memory of its own"),
+        }),
+    }
+}
+
+/// Who may read the process.
+fn privileges() -> &'static str {
+    if geteuid().is_root() {
+        masu_inspect::error::ROOT
+    } else {
+        "ask as the user it runs as, or as root"
+    }
 }
 
 fn memory(root: &Root) -> Option<Memory> {
@@ -253,7 +267,7 @@ fn absent(
     }
     if !known {
         return Finding::problem(ID, "masu is not mapped; its environment cannot be read.")
-            .fix("ask as the user it runs as, or as root");
+            .fix(privileges());
     }
     let preload = variable(variables, "LD_PRELOAD").unwrap_or_default();
     let named = preload::entries(preload).map(Path::new);

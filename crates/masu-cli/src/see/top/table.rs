@@ -43,8 +43,12 @@ pub fn note(list: &List) -> String {
     if list.refused > 0 {
         let _ = writeln!(
             text,
-            "not shown: {}, which may not be read; sudo masu top shows all",
-            list.refused
+            "not shown: {}, which may not be read; {}",
+            list.refused,
+            match rustix::process::geteuid().is_root() {
+                true => masu_inspect::error::ROOT,
+                false => "sudo masu top shows all",
+            }
         );
     }
     if list.unknown > 0 {
