@@ -5,6 +5,8 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use common::doctor::{Machine, Severity, answer, finding, findings};
 use common::{Fixture, masu};
@@ -131,7 +133,11 @@ fn other_allocators_in_the_process() {
     let json = both(rival.to_str().unwrap(), &masu).doctor(1);
     let found = finding(&json, "process.masu");
     assert_eq!(found.severity, Severity::Problem);
-    assert!(found.sentence.contains("libjemalloc.so.2 before masu"), "{}", found.sentence);
+    assert!(
+        found.sentence.contains("libjemalloc.so.2 is preloaded before masu"),
+        "{}",
+        found.sentence
+    );
     let json = both(&masu, rival.to_str().unwrap()).doctor(0);
     let found = finding(&json, "process.allocators");
     assert!(found.sentence.starts_with("jemalloc is mapped too: "), "{}", found.sentence);
@@ -141,6 +147,57 @@ fn other_allocators_in_the_process() {
     let found = finding(&json, "process.allocators");
     assert_eq!(found.severity, Severity::Warning);
     assert!(found.sentence.contains("inside has jemalloc built in"), "{}", found.sentence);
+}
+
+/// Debian's redis is linked with jemalloc, and writes zeros over its environment.
+#[test]
+fn an_environment_that_was_overwritten() {
+    const WIPE: &str = "#include <string.h>\n__attribute__((constructor)) static void wipe(int c, char **v, char **e) \
+        { for (; *e; e++) memset(*e, 0, strlen(*e)); }";
+    let fixture = Fixture::new();
+    let rival = fixture.rival("libjemalloc.so.2");
+    let path = format!("-Wl,-rpath,{}", rival.parent().unwrap().display());
+    let flags = ["-Wl,--no-as-needed", rival.to_str().unwrap(), &path];
+    let program = waits(&fixture, "redis", &flags, WIPE);
+    let json = start(&program, library(&fixture).to_str().unwrap()).doctor(0);
+    assert_eq!(json["effect"], true);
+    let malloc = &json["process"]["malloc"];
+    assert_eq!([&malloc["allocator"], &malloc["how"]], ["masu", "preloaded"]);
+    assert_eq!(json["process"]["settings"], serde_json::json!([]));
+    let options = finding(&json, "process.options").sentence;
+    assert_eq!(options, "Its environment has been overwritten, so its options are unknown.");
+    let found = finding(&json, "process.allocators");
+    assert!(found.sentence.starts_with("jemalloc is mapped too: "), "{}", found.sentence);
+
+    let json = start(&program, "").doctor(1);
+    assert_eq!(json["process"]["malloc"]["how"], "linked");
+    let found = finding(&json, "process.masu");
+    let sentence = "masu is not mapped; its environment has been overwritten, LD_PRELOAD with it. \
+                    It runs on jemalloc.";
+    assert_eq!(found.sentence, sentence);
+    assert_eq!(found.fix, format!("restart it with: masu run -- {} …", program.display()));
+}
+
+#[test]
+fn what_has_no_memory_to_look_at() {
+    let said = |id: u32| {
+        let output = masu().args(["doctor", "-p", &id.to_string()]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let ended = Running(Process::new("true").spawn().unwrap());
+    let stat = format!("/proc/{}/stat", ended.0.id());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        assert!(Instant::now() < deadline, "`true` does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let zombie = said(ended.0.id());
+    assert!(zombie.contains("it has ended, and its parent has not waited for it"), "{zombie}");
+    // A container has none.
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        assert!(said(2).contains("it is a thread of the kernel"), "{}", said(2));
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use super::root::Root;
 use super::serving::{self, Loaded};
-use crate::allocators::{Contents, file_name};
+use crate::allocators::{Contents, MASU, file_name};
 use crate::preload;
 
 /// The files of a process.
@@ -32,12 +32,11 @@ struct Mapped {
 }
 
 impl Files {
-    /// Returns the files in `maps`, of a process that runs `binary` and was started with
-    /// `variables`.
+    /// The files in `maps`, of a process that runs `binary` and was started with this environment.
     pub fn of(
         maps: &MemoryMaps,
         binary: Option<&Path>,
-        variables: &[CString],
+        environment: &Environment,
         root: &Root,
     ) -> Self {
         let mut mapped: Vec<Mapped> = Vec::new();
@@ -60,10 +59,11 @@ impl Files {
         let deleted = mapped.iter().filter(|file| file.deleted);
         let deleted = deleted.map(|file| file.loaded.path.clone()).collect();
         mapped.retain(|file| Some(&*file.loaded.path) != binary);
-        let preloads = Preloads::of(variables, root);
+        let preloads = Preloads::of(environment, root);
+        let files = || program.iter().chain(mapped.iter().map(|mapped| &mapped.loaded));
         let position = |file: &Loaded| {
             let mapped = mapped.iter().find(|mapped| mapped.loaded.path == file.path)?;
-            preloads.position(mapped)
+            preloads.named(mapped).or_else(|| preloads.guessed(file, files()))
         };
         let others = mapped.iter().map(|file| file.loaded.clone()).collect();
         Self { ordered: serving::in_order(program.as_ref(), others, position), deleted }
@@ -76,7 +76,7 @@ impl Files {
 
     /// Returns the first file that offers masu's `malloc`.
     pub fn masu(&self) -> Option<&Loaded> {
-        self.ordered.iter().find(|file| file.malloc() == Some(crate::allocators::MASU))
+        self.ordered.iter().find(|file| file.malloc() == Some(MASU))
     }
 }
 
@@ -121,15 +121,20 @@ pub fn sees(path: &Path, root: &Root) -> bool {
 /// The files to be preloaded.
 struct Preloads {
     entries: Vec<(PathBuf, Option<(u64, u64)>)>,
-    /// Whether the environment is readable: a program may have overwritten it.
+    /// Whether the environment says so: a program may have written over it.
     told: bool,
 }
 
+/// Positions of preloaded files: masu of which no list is known, those that are named, others.
+const MASU_GUESSED: usize = 0;
+const NAMED: usize = 1;
+const GUESSED: usize = usize::MAX;
+
 impl Preloads {
-    fn of(variables: &[CString], root: &Root) -> Self {
+    fn of(environment: &Environment, root: &Root) -> Self {
         let list = root.process_text("/etc/ld.so.preload").unwrap_or_default();
         let list = list.replace('\n', " ");
-        let value = variable(variables, "LD_PRELOAD").unwrap_or_default();
+        let value = environment.value("LD_PRELOAD").unwrap_or_default();
         let entries = preload::entries(value).chain(preload::entries(OsStr::new(&list)));
         let identity = |path: &Path| {
             let metadata = open(path, root)?.metadata().ok()?;
@@ -139,13 +144,11 @@ impl Preloads {
             let identity = identity(&path);
             (path, identity)
         });
-        let told = variables.iter().any(|variable| variable.to_bytes().contains(&b'='));
-        Self { entries: entries.collect(), told }
+        Self { entries: entries.collect(), told: !environment.variables().is_empty() }
     }
 
-    /// Returns the index of the file's entry. Without a readable environment, an allocator that
-    /// nothing requires must have been preloaded.
-    fn position(&self, file: &Mapped) -> Option<usize> {
+    /// Which of them it is.
+    fn named(&self, file: &Mapped) -> Option<usize> {
         let by_name = |path: &Path| {
             path == file.loaded.path || {
                 !path.has_root() && file.loaded.is_called(&file_name(path))
@@ -154,9 +157,19 @@ impl Preloads {
         let named = self.entries.iter().position(|(path, identity)| {
             by_name(path) || (identity.is_some() && *identity == file.identity)
         });
-        let guessed = !self.told
-            && matches!(file.loaded.malloc(), Some(name) if name != "glibc" && name != "musl");
-        named.or(guessed.then_some(self.entries.len()))
+        Some(NAMED + named?)
+    }
+
+    /// Without an environment, an allocator that none of the `files` is linked with must be one of them.
+    /// `masu run` puts masu first.
+    fn guessed<'a>(
+        &self,
+        file: &Loaded,
+        mut files: impl Iterator<Item = &'a Loaded>,
+    ) -> Option<usize> {
+        let allocator = file.malloc().filter(|name| !matches!(*name, "glibc" | "musl"))?;
+        let preloaded = !self.told && !files.any(|other| other.needs(file));
+        preloaded.then_some(if allocator == MASU { MASU_GUESSED } else { GUESSED })
     }
 }
 
@@ -168,17 +181,40 @@ pub fn undeleted(path: &Path) -> (PathBuf, bool) {
     }
 }
 
-/// Returns the variables it was started with.
-pub fn environment(root: &Root) -> Option<Vec<CString>> {
-    let bytes = fs::read(root.process_file("environ")).ok()?;
-    let variables = bytes.split(|&byte| byte == 0).filter(|variable| !variable.is_empty());
-    Some(variables.filter_map(|variable| CString::new(variable).ok()).collect())
+/// The variables that a process was started with.
+pub enum Environment {
+    Read(Vec<CString>),
+    /// The process has written over them, as programs do that change their title.
+    Overwritten,
+    Unreadable,
 }
 
-/// Returns the value of a variable.
-pub fn variable<'a>(variables: &'a [CString], name: &str) -> Option<&'a OsStr> {
-    let value = |variable: &'a CString| {
-        variable.to_bytes().strip_prefix(name.as_bytes())?.strip_prefix(b"=")
-    };
-    variables.iter().find_map(value).map(OsStr::from_bytes)
+impl Environment {
+    /// That of a process.
+    pub fn of(root: &Root) -> Self {
+        let Ok(bytes) = fs::read(root.process_file("environ")) else { return Self::Unreadable };
+        // A title, or zeros, from the beginning on.
+        let first = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+        if !bytes.is_empty() && !first.contains(&b'=') {
+            return Self::Overwritten;
+        }
+        let variables = bytes.split(|&byte| byte == 0).filter(|variable| !variable.is_empty());
+        Self::Read(variables.filter_map(|variable| CString::new(variable).ok()).collect())
+    }
+
+    /// The variables, none if they are not known.
+    pub fn variables(&self) -> &[CString] {
+        match self {
+            Self::Read(variables) => variables,
+            Self::Overwritten | Self::Unreadable => &[],
+        }
+    }
+
+    /// The value of a variable.
+    pub fn value(&self, name: &str) -> Option<&OsStr> {
+        let mut variables = self.variables().iter().map(|variable| variable.to_bytes());
+        let value =
+            variables.find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
+        value.map(OsStr::from_bytes)
+    }
 }

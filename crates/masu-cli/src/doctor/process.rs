@@ -1,7 +1,6 @@
 //! A running process: whether masu is in it, with which options, beside which other allocators, and
 //! its memory.
 
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
-use super::mapped::{Files, environment, sees, undeleted, variable};
+use super::mapped::{Environment, Files, sees, undeleted};
 use super::root::Root;
 use super::serving::{self, How, Serving};
 use super::settings::{self, Setting};
@@ -91,9 +90,8 @@ pub fn look(
     most_mappings: Option<u64>,
 ) -> Result<(Process, Vec<Finding>), Failure> {
     let maps = maps(id, root)?;
-    let environment = environment(root);
-    let variables = environment.as_deref().unwrap_or_default();
-    let (process, files) = facts(id, &maps, variables, root);
+    let environment = Environment::of(root);
+    let (process, files) = facts(id, &maps, &environment, root);
 
     let mut findings = Vec::new();
     if process.runs_on_masu() {
@@ -105,13 +103,12 @@ pub fn look(
                     .fix("restart the process to run on the new one")
             },
         ));
-        findings.push(options(&process, environment.is_some()));
+        findings.push(options(&process, &environment, root));
         if !process.secure {
-            findings.extend(settings::mistakes(variables));
+            findings.extend(settings::mistakes(environment.variables()));
         }
     } else {
-        let context = (variables, environment.is_some());
-        findings.push(absent(&process, context, library, root));
+        findings.push(absent(&process, &environment, library, root));
     }
     findings.extend(beside(&process, &files));
     findings.extend(process.memory.as_ref().map(resident));
@@ -119,11 +116,16 @@ pub fn look(
     Ok((process, findings))
 }
 
-/// Reads the facts about the process `id`, which has these mappings and variables.
-pub fn facts(id: u32, maps: &MemoryMaps, variables: &[CString], root: &Root) -> (Process, Files) {
+/// Reads what there is to know about the process `id`, which has these mappings and variables.
+pub fn facts(
+    id: u32,
+    maps: &MemoryMaps,
+    environment: &Environment,
+    root: &Root,
+) -> (Process, Files) {
     let status: Option<Status> = root.process("status");
     let binary = fs::read_link(root.process_file("exe")).ok().map(|path| undeleted(&path).0);
-    let files = Files::of(maps, binary.as_deref(), variables, root);
+    let files = Files::of(maps, binary.as_deref(), environment, root);
     let own = binary.as_ref().and_then(|_| files.program()?.contents.clone());
     let mut process = Process {
         id,
@@ -143,8 +145,9 @@ pub fn facts(id: u32, maps: &MemoryMaps, variables: &[CString], root: &Root) -> 
     };
     process.masu = process.masu.filter(|path| Some(path) != process.binary.as_ref());
     process.others = others(&process, &files);
-    if process.runs_on_masu() {
-        process.settings = settings::of(variables, process.secure);
+    let known = process.secure || matches!(environment, Environment::Read(_));
+    if process.runs_on_masu() && known {
+        process.settings = settings::of(environment.variables(), process.secure);
     }
     (process, files)
 }
@@ -242,7 +245,7 @@ fn served(process: &Process) -> Finding {
 /// masu does not serve: why not?
 fn absent(
     process: &Process,
-    (variables, known): (&[CString], bool),
+    environment: &Environment,
     library: Option<&Library>,
     root: &Root,
 ) -> Finding {
@@ -265,11 +268,11 @@ fn absent(
         let shown = process.binary.as_deref().map(file_name).unwrap_or_default();
         return Finding { id: ID, ..judge(&shown, obstacle) };
     }
-    if !known {
+    if matches!(environment, Environment::Unreadable) {
         return Finding::problem(ID, "masu is not mapped; its environment cannot be read.")
             .fix(privileges());
     }
-    let preload = variable(variables, "LD_PRELOAD").unwrap_or_default();
+    let preload = environment.value("LD_PRELOAD").unwrap_or_default();
     let named = preload::entries(preload).map(Path::new);
     if let Some(entry) = named.into_iter().find(|entry| is_masu(entry)) {
         let shown = entry.display();
@@ -284,11 +287,20 @@ fn absent(
     }
     let serves = process.malloc.as_ref().map_or("", |serving| &serving.allocator);
     let serves = if serves.is_empty() { String::new() } else { format!(" It runs on {serves}.") };
-    let sentence = format!("It was started without masu: LD_PRELOAD does not name it.{serves}");
+    let sentence = match environment {
+        Environment::Overwritten => format!(
+            "masu is not mapped; its environment has been overwritten, LD_PRELOAD with it.{serves}"
+        ),
+        _ => format!("It was started without masu: LD_PRELOAD does not name it.{serves}"),
+    };
     Finding::problem(ID, sentence).fix(match Unit::of(root) {
         Some(unit) => unit.preloads(library.map(|library| &*library.path)),
         None => {
-            let line = command_line(root).unwrap_or_else(|| process.name.clone());
+            let line = match (environment, &process.binary) {
+                // Its arguments lie before the environment, and went first.
+                (Environment::Overwritten, Some(binary)) => format!("{} …", binary.display()),
+                _ => command_line(root).unwrap_or_else(|| process.name.clone()),
+            };
             format!("restart it with: masu run -- {line}")
         }
     })
@@ -303,7 +315,7 @@ fn behind(masu: &Path, first: &Serving, process: &Process) -> Finding {
     let Serving { allocator, how, file } = first;
     let (file, masu) = (file.display(), masu.display());
     match how {
-        How::Preloaded => Finding::problem(ID, format!("LD_PRELOAD names {file} before masu."))
+        How::Preloaded => Finding::problem(ID, format!("{file} is preloaded before masu."))
             .fix("start it with: masu run, which puts masu first"),
         How::Inside => {
             let name = &process.name;
@@ -336,14 +348,24 @@ fn command_line(root: &Root) -> Option<String> {
     (line.len() <= 80).then_some(line)
 }
 
-fn options(process: &Process, known: bool) -> Finding {
+fn options(process: &Process, environment: &Environment, root: &Root) -> Finding {
     const ID: &str = "process.options";
     if process.secure {
         return Finding::note(ID, "It runs with rights its caller has not: the defaults hold.");
     }
-    if !known {
-        return Finding::note(ID, "Its environment cannot be read, nor its options.")
-            .fix("ask as the user it runs as, or as root");
+    match environment {
+        Environment::Read(_) => {}
+        Environment::Unreadable => {
+            return Finding::note(ID, "Its environment cannot be read, nor its options.")
+                .fix(privileges());
+        }
+        Environment::Overwritten => {
+            const UNKNOWN: &str =
+                "Its environment has been overwritten, so its options are unknown";
+            let seen = root.is_live().then(|| settings::seen(process.id)).flatten();
+            let seen = seen.map(|seen| format!(", except {seen}")).unwrap_or_default();
+            return Finding::note(ID, format!("{UNKNOWN}{seen}."));
+        }
     }
     // A policy is named without the values it stands for.
     let named = |setting: &&Setting| !matches!(&*setting.origin, "built-in" | "policy");

@@ -68,6 +68,12 @@ impl Loaded {
         let soname = self.contents.as_ref().and_then(|contents| contents.soname.as_deref());
         soname == Some(name) || file_name(&self.path) == file_name(Path::new(name))
     }
+
+    /// Whether it is linked with `other`.
+    pub fn needs(&self, other: &Loaded) -> bool {
+        let needed = self.contents.iter().flat_map(|contents| &contents.needed);
+        needed.into_iter().any(|name| other.is_called(name))
+    }
 }
 
 /// Returns the allocator that serves a program consisting of these files, the program itself first.

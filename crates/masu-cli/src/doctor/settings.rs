@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
+use crate::bytes::Bytes;
 
 /// One option.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -37,7 +38,18 @@ pub fn of(variables: &[CString], secure: bool) -> Vec<Setting> {
     rows.filter_map(setting).collect()
 }
 
-/// Returns the mistakes in them, and options of other allocators.
+/// The options that masu's tables in the process `id` show, if they can be read.
+pub fn seen(id: u32) -> Option<String> {
+    let (_, engines) = masu_inspect::engines(id).ok()?;
+    // A copy that has allocated is one that serves.
+    let engine = engines.into_iter().find(|engine| engine.base != 0)?;
+    let (decay, hard) = (engine.figures.decay, engine.figures.hard_limit);
+    let decay = if decay == u64::MAX { "never".to_owned() } else { format!("{decay}ms") };
+    let hard = hard.map_or_else(|| "0".to_owned(), |bytes| Bytes(bytes).to_string());
+    Some(format!("decay {decay} and limit_hard {hard}"))
+}
+
+/// The mistakes in them, and options of other allocators.
 pub fn mistakes(variables: &[CString]) -> Vec<Finding> {
     // Whatever they say about messages, messages are on while they are judged.
     let mut judged = variables.to_vec();

@@ -15,7 +15,7 @@ use procfs::process::Status;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::mapped::{environment, variable};
+use super::mapped::Environment;
 use super::process::{self, Memory};
 use super::root::Root;
 use super::serving::Serving;
@@ -119,9 +119,9 @@ impl All {
         if maps.0.is_empty() {
             return;
         }
-        let environment = environment(root).unwrap_or_default();
+        let environment = Environment::of(root);
         let (process, _) = process::facts(id, &maps, &environment, root);
-        let named = variable(&environment, "LD_PRELOAD").unwrap_or_default();
+        let named = environment.value("LD_PRELOAD").unwrap_or_default();
         let asked = preload::entries(named)
             .any(|entry| known_library(&file_name(Path::new(entry))) == Some(MASU));
         self.processes.push(Entry {
