@@ -50,8 +50,13 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     Err(why)
 }
 
-/// Returns the program in a directory of `path` that `name` probably means. Short names are near to
-/// too many.
+/// This command by its path, for whoever starts it without our `PATH`.
+pub fn this() -> String {
+    env::current_exe().map_or_else(|_| "masu".to_owned(), |path| path.display().to_string())
+}
+
+/// The program in a directory of `path` that was probably meant by `name`, one change
+/// away from it. Short names are near to too many.
 fn meant(name: &str, path: &OsStr) -> Option<String> {
     const SHORTEST: usize = 4;
     if name.len() < SHORTEST {

@@ -93,7 +93,8 @@ fn warn_of_launched(order: &Run, library: &Library) {
     if let Some(words) = launched.kept_by {
         let words = words.join(" ");
         warn(&format!(
-            "`{words}` gives `{shown}` an environment of its own, without masu; instead: {words} masu run -- …"
+            "`{words}` gives `{shown}` an environment of its own, without masu; instead: {words} {} run -- …",
+            program::this()
         ));
     } else if let Ok(binary) =
         program::find(&launched.command[0]).and_then(|p| program::interpreter(&p))

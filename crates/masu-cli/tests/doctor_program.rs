@@ -106,6 +106,17 @@ fn nothing_of_the_program_is_run_unless_asked() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// `env -i` finds no `masu` where that is in a directory of the caller's own PATH.
+#[test]
+fn a_launcher_with_an_environment_of_its_own() {
+    let fixture = Fixture::new();
+    let mut command = doctor(&fixture);
+    let output = command.args(["--json", "--", "env", "-i", "ls"]).output().unwrap();
+    let json = serde_json::from_slice(&output.stdout).unwrap();
+    let fix = finding(&json, "program.launcher").fix;
+    assert_eq!(fix, format!("env -i {} run -- ls", env!("CARGO_BIN_EXE_masu")));
+}
+
 #[test]
 fn static_programs() {
     let fixture = Fixture::new();

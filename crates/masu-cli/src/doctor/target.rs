@@ -143,10 +143,11 @@ fn kept(launched: &Launched, shown: &str, preloaded: bool) -> Option<Finding> {
     let command: Vec<_> = launched.command.iter().map(|word| word.to_string_lossy()).collect();
     let sentence =
         format!("`{by}` gives `{shown}` an environment of its own: LD_PRELOAD does not reach it.");
-    Some(
-        Finding::problem("program.launcher", sentence)
-            .fix(format!("{words} masu run -- {}", command.join(" "))),
-    )
+    Some(Finding::problem("program.launcher", sentence).fix(format!(
+        "{words} {} run -- {}",
+        program::this(),
+        command.join(" ")
+    )))
 }
 
 /// Returns the files that the program starts with.
