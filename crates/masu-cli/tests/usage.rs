@@ -37,6 +37,8 @@ fn mistyped_command_lines() {
     assert!(said.contains("<COMMAND>..."), "{said}");
     let said = answer(&["run", "--stat", "ls"], 2).1;
     assert!(said.contains("'--stats'"), "{said}");
+    let said = answer(&["doctor", "--run", "-p", "1"], 2).1;
+    assert!(said.contains("cannot be used with"), "{said}");
     let said = answer(&["rum", "ls"], 2).1;
     assert!(said.contains("'run'"), "{said}");
     insta::assert_snapshot!(answer(&["ls", "-l", "."], 2).1, @r"

@@ -39,7 +39,7 @@ pub struct Order {
     pub all: bool,
 
     /// Start the command under masu for a second, without input or output, and see
-    #[arg(long, requires = "command")]
+    #[arg(long, requires = "command", conflicts_with_all = ["process", "all"])]
     pub run: bool,
 
     /// Write the answer as JSON
