@@ -56,7 +56,10 @@ fn bare_is_what_env_takes() {
 #[test]
 fn libraries_of_others_leave_ld_preload() {
     let list = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2:/usr/lib/libfoo.so";
-    assert_eq!(translate(&["--bare", list], 0), "LD_PRELOAD=libmasu.so.0:/usr/lib/libfoo.so\n");
+    assert!(translate(&[list], 0).contains("  LD_PRELOAD=libmasu.so.0:/usr/lib/libfoo.so\n"));
+    // `masu run` puts its library there.
+    assert_eq!(translate(&["--bare", list], 0), "LD_PRELOAD=/usr/lib/libfoo.so\n");
+    assert_eq!(translate(&["--bare", "LD_PRELOAD=libjemalloc.so.2"], 0), "");
 }
 
 #[test]
@@ -86,6 +89,15 @@ fn mistakes_name_the_way_out() {
             .contains("not known; did you mean dirty_decay_ms?")
     );
     assert!(translate(&["MALLOC_CONF=thp:maybe"], 1).contains("not understood"));
+    let pages = translate(&["GLIBC_TUNABLES=glibc.malloc.hugetlb=2"], 0);
+    assert!(pages.contains("MASU_HUGE_PAGES=on: hugetlbfs has no counterpart"), "{pages}");
+    let mixed = translate(&["MALLOC_CONF=thp:maybe,bogus:1,thp:always"], 1);
+    assert!(mixed.ends_with("  MASU_HUGE_PAGES=on\n\n2 options were not understood.\n"), "{mixed}");
+    assert_eq!(
+        translate(&["--bare", "MALLOC_CONF=bogus:1"], 1),
+        "masu: warning: `bogus:1`: not known\n"
+    );
+    assert!(!translate(&["MALLOC_CONF=bogus:1"], 1).contains("Nothing is left"));
     assert!(translate(&["MALLOC_ARENAS_MAX=2"], 2).contains("did you mean MALLOC_ARENA_MAX?"));
     assert!(translate(&["MASU_DECAY=2s"], 2).contains("it is masu's own"));
     assert!(translate(&["dirty_decay_ms:1"], 2).contains("is no NAME=VALUE"));

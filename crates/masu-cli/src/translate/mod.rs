@@ -16,7 +16,7 @@ use clap::Args;
 use self::table::Meaning;
 use self::variables::Variable;
 use crate::cli::print;
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, USAGE, warn};
 
 /// Say what another allocator's options are on masu.
 ///
@@ -35,7 +35,7 @@ Exit codes:
   0 every option was understood    1 one was not; what it might be is said
   2 mistyped command line, or a variable of no allocator")]
 pub struct Translate {
-    /// Print nothing but what to set, one NAME=VALUE a line
+    /// Print nothing but what to set for `masu run`, one NAME=VALUE a line
     #[arg(long)]
     pub bare: bool,
 
@@ -44,7 +44,9 @@ pub struct Translate {
     pub variables: Vec<String>,
 }
 
-/// Prints the translation and returns the exit code.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Prints the translation; the exit code.
 pub fn run(order: &Translate) -> Result<u8, Failure> {
     let given = match &order.variables[..] {
         [] => of_environment(std::env::vars_os()),
@@ -61,21 +63,40 @@ pub fn run(order: &Translate) -> Result<u8, Failure> {
             out.push_str("Nothing here sets an option of another allocator.\n");
         }
     }
-    let settings = settings(&translated);
-    if !order.bare && !given.is_empty() {
-        out.push_str(if settings.is_empty() {
-            "\nNothing is left to set.\n"
-        } else {
-            "\nSet in their place:\n"
-        });
+    let mut settings = settings(&translated);
+    if order.bare {
+        settings.iter_mut().for_each(behind_masu_run);
+        settings.retain(|(name, value)| name != PRELOAD || !value.is_empty());
+    }
+    let all = translated.iter().flat_map(|variable| &variable.options);
+    let mistakes: Vec<_> = all.filter(|(_, meaning)| meaning.is_mistake()).collect();
+    if !order.bare && !settings.is_empty() {
+        out.push_str("\nSet in their place:\n");
+    } else if !order.bare && !given.is_empty() && mistakes.is_empty() {
+        out.push_str("\nNothing is left to set.\n");
     }
     for (name, value) in &settings {
         let indent = if order.bare { "" } else { "  " };
         out.push_str(&format!("{indent}{name}={value}\n"));
     }
+    if order.bare {
+        mistakes
+            .iter()
+            .for_each(|(option, meaning)| warn(&format!("`{option}`: {}", meaning.words())));
+    } else if !mistakes.is_empty() {
+        let options = if mistakes.len() == 1 { "option was" } else { "options were" };
+        out.push_str(&format!("\n{} {options} not understood.\n", mistakes.len()));
+    }
     print(&out)?;
-    let all = translated.iter().flat_map(|variable| &variable.options);
-    Ok(u8::from(all.into_iter().any(|(_, meaning)| meaning.is_mistake())))
+    Ok(u8::from(!mistakes.is_empty()))
+}
+
+/// Takes masu out of LD_PRELOAD: `masu run` knows where the library is.
+fn behind_masu_run((name, value): &mut (String, String)) {
+    if name == PRELOAD {
+        let others = value.split(':').filter(|file| *file != variables::LIBRARY);
+        *value = others.collect::<Vec<_>>().join(":");
+    }
 }
 
 /// Returns the variables of other allocators in the environment.

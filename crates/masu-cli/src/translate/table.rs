@@ -35,7 +35,7 @@ enum How {
     Decay,
     /// Yes or no: the key, and its words for the two.
     Switch(&'static str, [&'static str; 2]),
-    /// Certain words, each with a value of the key, or with nothing.
+    /// Certain words, each a value of the key, perhaps `: ` and a note, or nothing.
     Words(&'static str, &'static [(&'static str, Option<&'static str>)]),
     /// If it means yes, the key has this value.
     If(&'static str, &'static str),
@@ -63,12 +63,13 @@ const NO_RESERVE: &str =
 const PROFILE: &str = "`masu prof -- COMMAND` shows who allocates what is in use";
 const LEAKS: &str =
     "`masu prof --leaks -- COMMAND` lists what is in use at the end, and can fail a test";
-const CHECKS: &str = "double and invalid frees always end the program; MASU_POLICY=debug finds overflows and uses after free, MASU_POLICY=hardened also zeroes blocks";
+const CHECKS: &str = "a double free is found until the block is handed out again, as a rule, and a free inside a block always; MASU_POLICY=debug finds overflows and uses after free, MASU_POLICY=hardened also zeroes blocks";
 const STACKS: &str = "stacks are taken from unwinding tables";
 const GROWS: &str = "blocks above 1 MiB have pages of their own and grow without being copied";
 const ONE_THREAD: &str = "there is at most one background thread";
 const LAYOUT: &str = "how memory is laid out is not a setting";
 const HUGE: &str = "huge pages are used where a program fills them; MASU_HUGE_PAGES=off is never";
+const HUGETLB: &str = "on: hugetlbfs has no counterpart; transparent huge pages are the nearest";
 
 /// The rows; a name that ends in `*` matches as a prefix.
 const ROWS: &[(Family, &[&str], How)] = {
@@ -299,7 +300,7 @@ const ROWS: &[(Family, &[&str], How)] = {
         (
             Tunable,
             &["glibc.malloc.hugetlb"],
-            Words("HUGE_PAGES", &[("0", None), ("1", Some("on")), ("2", Some("on"))]),
+            Words("HUGE_PAGES", &[("0", None), ("1", Some("on")), ("2", Some(HUGETLB))]),
         ),
         (
             Tunable,
@@ -369,7 +370,10 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
         Prefix(_) if value.is_empty() => Meaning::BadValue("what the names of files begin with"),
         Prefix(key) => set(key, &format!("{value}.%p")),
         Words(key, words) => match words.iter().find(|(word, _)| *word == value || *word == "*") {
-            Some((_, Some(own))) => set(key, own),
+            Some((_, Some(own))) => match own.split_once(": ") {
+                Some((own, note)) => Meaning::Set(vec![(format!("MASU_{key}"), own.into())], note),
+                None => set(key, own),
+            },
             Some((_, None)) => Meaning::Nothing("it is as masu is by itself"),
             None => Meaning::BadValue("another value"),
         },

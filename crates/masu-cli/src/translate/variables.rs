@@ -22,7 +22,10 @@ const LISTS: [&str; 4] = ["MALLOC_CONF", "_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", 
 /// Prefixes of gperftools' variables without its name.
 const BARE: [&str; 5] = ["HEAPPROFILE", "HEAPCHECK", "HEAP_PROFILE_", "HEAP_CHECK_", "MALLOCSTATS"];
 
-/// Names of other allocators' libraries.
+/// masu's library, as the dynamic loader finds it.
+pub const LIBRARY: &str = "libmasu.so.0";
+
+/// What the libraries of other allocators are called.
 const LIBRARIES: [&str; 8] = [
     "libjemalloc",
     "libmimalloc",
@@ -63,7 +66,7 @@ impl Variable {
             "LD_PRELOAD" => {
                 let files = value.split([':', ' ']).filter(|file| !file.is_empty());
                 let others: Vec<_> = files.clone().filter(|file| !is_allocator(file)).collect();
-                let list = ["libmasu.so.0"].into_iter().chain(others).collect::<Vec<_>>().join(":");
+                let list = [LIBRARY].into_iter().chain(others).collect::<Vec<_>>().join(":");
                 let meaning = || {
                     let pair = ("LD_PRELOAD".to_owned(), list.clone());
                     Meaning::Set(vec![pair], "or `masu run`, which finds the library by itself")
