@@ -74,6 +74,13 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
+    /// Show what can be typed, or what can be typed after a command
+    // clap's own would be in the manual pages, too.
+    #[command(hide = true)]
+    Help {
+        /// The command
+        command: Option<OsString>,
+    },
     /// Show a manual page, or write all of them into a directory
     #[command(after_help = "\
 Pages: masu, run, bench, doctor, explain, watch, top, stats, purge, export, unit, translate, completions, man, libmasu (the

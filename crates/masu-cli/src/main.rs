@@ -99,12 +99,16 @@ fn start(arguments: Vec<OsString>) -> u8 {
             if let Some(failure) = typed::program_for_verb(&arguments, &answer) {
                 return failure.tell();
             }
-            // Help and version arrive here too, with exit code 0.
-            let code = u8::try_from(answer.exit_code()).unwrap_or(2);
-            answer.print().map(|()| code).map_err(|e| Failure::output(&e))
+            show(&answer)
         }
     };
     done.unwrap_or_else(|failure| failure.tell())
+}
+
+/// Shows what clap answers: a mistake, or help and the version, with exit code 0.
+fn show(answer: &clap::Error) -> Result<u8, Failure> {
+    let code = u8::try_from(answer.exit_code()).unwrap_or(2);
+    answer.print().map(|()| code).map_err(|e| Failure::output(&e))
 }
 
 fn dispatch(verb: Verb) -> Result<u8, Failure> {
@@ -131,6 +135,10 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
             let mut out = stdout().lock();
             out.write_all(&script).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))?;
             Ok(0)
+        }
+        Verb::Help { command } => {
+            let words = ["masu".into()].into_iter().chain(command).chain(["--help".into()]);
+            Cli::try_parse_from::<_, OsString>(words).map_or_else(|answer| show(&answer), |_| Ok(0))
         }
         Verb::Man { page, dir } => {
             match dir {

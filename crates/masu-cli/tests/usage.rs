@@ -26,6 +26,9 @@ fn help() {
     insta::assert_snapshot!("masu-unit", answer(&["unit", "--help"], 0).0);
     insta::assert_snapshot!("masu-translate", answer(&["translate", "--help"], 0).0);
     assert_eq!(answer(&["--version"], 0).0, concat!("masu ", env!("CARGO_PKG_VERSION"), "\n"));
+    assert_eq!(answer(&["help"], 0), answer(&["--help"], 0));
+    assert_eq!(answer(&["help", "doctor"], 0), answer(&["doctor", "--help"], 0));
+    assert!(answer(&["help", "docter"], 2).1.contains("'doctor'"));
     let (out, said) = answer(&[], 2);
     assert_eq!(out, "");
     assert!(said.contains("Usage: masu <COMMAND>"), "{said}");
