@@ -83,8 +83,8 @@ pub enum Verb {
     },
     /// Show a manual page, or write all of them into a directory
     #[command(after_help = "\
-Pages: masu, run, bench, doctor, explain, watch, top, stats, purge, export, unit, translate, completions, man, libmasu (the
-library), masu-conf (its settings).
+Pages: masu, run, demo, bench, prof, doctor, explain, watch, top, stats, purge, export, unit, translate, completions, man,
+libmasu (the library), masu-conf (its settings).
 
 In a terminal the page is shown by man, or by mandoc or groff where there is no man. Into a file or a
 pipe goes its source, for `man -l -`.")]
@@ -172,8 +172,8 @@ pub struct Run {
 
     /// Values for all options, by what you run
     ///
-    /// default, low-memory, throughput, container or realtime; with @1 as it is in this version, for
-    /// ever. What is set one by one wins.
+    /// default, low-memory, throughput, container, realtime, hardened or debug; with @1 as it is in this
+    /// version, for ever. What is set one by one wins.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 

@@ -50,7 +50,8 @@ pub struct Unit {
     #[arg(long)]
     pub print: bool,
 
-    /// Values for all options, by what the service is: low-memory, throughput, container, realtime
+    /// Values for all options, by what the service is: low-memory, throughput, container, realtime,
+    /// hardened, debug
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
