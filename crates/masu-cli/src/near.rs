@@ -1,12 +1,21 @@
 //! Guesses what a mistyped word was meant to be.
 
-/// Returns the word of `words` that is nearest to `written`, if at most a third of it would have to
-/// change. Two swapped letters are one change.
+/// The one of `words` that is `written` with at most one change.
+pub fn by_one<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    within(1, written, words)
+}
+
+/// The one of `words` that is nearest to `written`, if at most a third of it would have to change. Two
+/// letters that changed places are one change.
 pub fn to<'w>(written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    within(written.chars().count() / 3, written, words)
+}
+
+fn within<'w>(most: usize, written: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let written = written.to_lowercase();
     let far = |word: &&str| strsim::damerau_levenshtein(&written, &word.to_lowercase());
     let nearest = words.min_by_key(far)?;
-    (far(&nearest) <= written.chars().count() / 3).then_some(nearest)
+    (far(&nearest) <= most).then_some(nearest)
 }
 
 #[cfg(test)]
@@ -21,5 +30,7 @@ mod tests {
         assert_eq!(meant("LOW_MEMORY"), Some("low-memory"));
         assert_eq!(meant("fast"), None);
         assert_eq!(meant(""), None);
+        assert_eq!(by_one("containr", words.into_iter()), Some("container"));
+        assert_eq!(by_one("contanr", words.into_iter()), None);
     }
 }

@@ -66,7 +66,7 @@ fn meant(name: &str, path: &OsStr) -> Option<String> {
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names: std::collections::BTreeSet<String> =
         names.filter(|one| one.len().abs_diff(name.len()) <= 1).collect();
-    near::to(name, names.iter().map(String::as_str)).map(String::from)
+    near::by_one(name, names.iter().map(String::as_str)).map(String::from)
 }
 
 fn executable(path: &Path) -> io::Result<()> {

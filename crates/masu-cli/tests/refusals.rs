@@ -187,6 +187,9 @@ fn programs_that_are_not_there_or_not_executable() {
     masu: `ehco`: no such program
       did you mean echo?
     ");
+    // Two changes away from `touch`, which is not meant.
+    let said = fixture.refused(fixture.run().arg("nosuch"), 127);
+    assert!(said.contains("it is in no directory of PATH"), "{said}");
     let said = fixture.refused(fixture.run().arg("./no-such-program"), 127);
     assert_eq!(said, "masu: `./no-such-program`: no such program\n");
     assert_eq!(fixture.refused(fixture.run().arg(""), 127), "masu: ``: no such program\n");
