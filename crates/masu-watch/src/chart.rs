@@ -39,6 +39,7 @@ pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> St
     let mut text = String::new();
     for ((name, curve), colour) in curves.iter().zip(COLOURS.iter().cycle()) {
         let style = colour.on_default();
+        let _ = writeln!(text, "{:MARGIN$}{BOLD}{name}{BOLD:#}", "");
         let parts = curve.parts(columns, end);
         for row in (0..height).rev() {
             let label = match row {
@@ -47,15 +48,7 @@ pub fn draw_within(curves: &[(&str, &Curve)], width: usize, height: usize) -> St
                 _ => String::new(),
             };
             let area: String = parts.iter().map(|&kib| cell(kib, row, top, height)).collect();
-            let area = area.trim_end();
-            // The name lies on the first line, if the area leaves room for it.
-            let room = columns.saturating_sub(area.chars().count()) > name.chars().count() + 1;
-            let name = if row + 1 == height && room {
-                format!("{BOLD}{:>1$}{BOLD:#}", name, columns - area.chars().count())
-            } else {
-                String::new()
-            };
-            let _ = writeln!(text, "{label:>8} {style}{area}{style:#}{name}");
+            let _ = writeln!(text, "{label:>8} {style}{}{style:#}", area.trim_end());
         }
     }
     text.push_str(&axis(end, columns));
@@ -148,17 +141,19 @@ mod tests {
         let short = Curve((0..=200).map(|i| (f64::from(i) / 100.0, 50 << 10)).collect());
         let text = plain(&draw(&[("high", &high), ("short", &short)]));
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines.len(), 2 * HEIGHT + 1);
+        assert_eq!(lines.len(), 2 * (HEIGHT + 1) + 1);
         assert!(lines.iter().all(|line| line.chars().count() <= WIDTH), "{text}");
-        assert!(lines[0].starts_with(" 100 MiB █████") && lines[7].ends_with("short"), "{text}");
-        assert_eq!(lines[6].matches('█').count(), WIDTH - MARGIN);
-        assert_eq!(lines[13].matches('█').count(), (WIDTH - MARGIN) / 2 + 1);
-        assert!(!lines[9].contains('█') && lines[10].contains('▄'), "{text}");
+        // Even where the area is full.
+        assert_eq!([lines[0].trim(), lines[8].trim()], ["high", "short"], "{text}");
+        assert!(lines[1].starts_with(" 100 MiB █████"), "{text}");
+        assert_eq!(lines[7].matches('█').count(), WIDTH - MARGIN);
+        assert_eq!(lines[15].matches('█').count(), (WIDTH - MARGIN) / 2 + 1);
+        assert!(!lines[11].contains('█') && lines[12].contains('▄'), "{text}");
         let wide = plain(&draw_within(&[("high", &high)], 200, 3));
         assert_eq!(wide.lines().map(|line| line.chars().count()).max(), Some(200), "{wide}");
-        assert_eq!(wide.lines().count(), 4);
+        assert_eq!(wide.lines().count(), 5);
         let narrow = plain(&draw_within(&[("high", &high)], 40, 3));
         assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
-        assert!(lines[14].trim_start().starts_with("0 s") && lines[14].contains("3 s"), "{text}");
+        assert!(lines[16].trim_start().starts_with("0 s") && lines[16].contains("3 s"), "{text}");
     }
 }

@@ -38,8 +38,8 @@ impl Frame {
     /// The space on a terminal: the picture must fit as a whole, or it could not be redrawn in
     /// place.
     pub fn of_terminal(columns: u16, rows: u16) -> Frame {
-        // There are four lines above and between, the axis is one, and the cursor is on the last.
-        let room = usize::from(rows).saturating_sub(6);
+        // Above and between are three lines, the names are two, the axis is one, and the cursor is on the last.
+        let room = usize::from(rows).saturating_sub(7);
         let events = room.saturating_sub(2 * chart::HEIGHT).clamp(1, ROWS);
         let chart = room.saturating_sub(events) / 2;
         Frame { columns: usize::from(columns).clamp(30, 200), chart: chart.clamp(1, 12), events }
@@ -96,7 +96,7 @@ pub fn draw(name: &str, process: u32, samples: &[Sample], frame: Frame) -> Strin
         Bytes(last.resident * 1024)
     );
     let head: String = head.chars().take(frame.columns).collect();
-    let mut text = format!("{BOLD}{head}{BOLD:#}\n\n");
+    let mut text = format!("{BOLD}{head}{BOLD:#}\n");
     let curves = [("resident", &resident), ("free, to go back", &free)];
     text.push_str(&chart::draw_within(&curves, frame.columns, frame.chart));
     let events = events(samples);
