@@ -1,4 +1,4 @@
-# Builds masu and installs it: the library, its headers, the command, manual pages and completions.
+# Builds masu and installs it: the library, its headers, the command, manual pages, completions and documents.
 #
 #   make
 #   make install [PREFIX=/usr/local] [LIBDIR=$(PREFIX)/lib] [DESTDIR=]
@@ -13,6 +13,7 @@ PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
 LIBDIR ?= $(PREFIX)/lib
 MANDIR ?= $(PREFIX)/share/man
+DOCDIR ?= $(PREFIX)/share/doc/masu
 JEMALLOC ?=
 DESTDIR ?=
 CARGO ?= cargo
@@ -43,6 +44,8 @@ install:
 	for section in 1 3 7; do \
 	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
 	done
+	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)' README.md CHANGELOG.md
+	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)/docs' docs/*.md
 	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
 	'$(WRITER)' completions bash >'$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu'
@@ -58,7 +61,9 @@ uninstall:
 	    '$(DESTDIR)$(MANDIR)'/man3/libmasu.3 '$(DESTDIR)$(MANDIR)'/man7/masu-conf.7 \
 	    '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu' \
-	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
+	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish' \
+	    '$(DESTDIR)$(DOCDIR)'/README.md '$(DESTDIR)$(DOCDIR)'/CHANGELOG.md '$(DESTDIR)$(DOCDIR)'/docs/*.md
+	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)' 2>/dev/null || true
 
 deb:
 	packaging/deb

@@ -55,8 +55,8 @@ Paths:
   /healthz                         ok, while the exporter runs
   /                                the processes, with links
 
-To read other users' processes takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH. docs/watch-a-fleet.md lists
-the metrics.
+To read other users' processes takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+docs/watch-a-fleet.md (in share/doc/masu, or the sources) lists the metrics.
 
 Exit codes:
   0 stopped by SIGTERM or SIGINT    2 mistyped command line, or an address that cannot be listened on")]

@@ -19,7 +19,7 @@ Examples:
   masu stats -p $(pidof ruby)
   masu stats -p PID --json | jq .statistics.allocated
 
-docs/statistics.md explains each name.
+docs/statistics.md (in share/doc/masu, or the sources) explains each name.
 
 Exit codes:
   0 printed    2 mistyped command line, no such process, a process without masu, or one that may not be read")]

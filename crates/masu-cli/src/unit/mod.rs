@@ -118,7 +118,8 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     settings.extend(conf::of_unit(&order.conf, order.policy.as_deref())?);
     if service.restricts_calls() {
         warn(&format!(
-            "{} filters system calls; docs/syscalls.md lists those that masu makes, and `masu doctor -p` looks at them",
+            "{} filters system calls; docs/syscalls.md (in share/doc/masu, or the sources) lists those that masu makes, and \
+             `masu doctor -p` looks at them",
             service.name
         ));
     }

@@ -132,7 +132,10 @@ fn refused(call: &Call) -> Option<Finding> {
             Finding::problem(ID, format!("The seccomp filter kills who calls `{name}`."))
         }
     };
-    Some(finding.fix(format!("allow `{name}` in the seccomp profile; docs/syscalls.md lists all")))
+    Some(finding.fix(format!(
+        "allow `{name}` in the seccomp profile; docs/syscalls.md (in share/doc/masu, or the \
+         sources) lists all"
+    )))
 }
 
 fn in_a_child(attempt: fn() -> Result<(), Errno>) -> Outcome {
