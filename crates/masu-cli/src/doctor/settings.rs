@@ -88,9 +88,8 @@ fn others(variables: &[CString]) -> impl Iterator<Item = Finding> {
             let sentence = format!("{name} is glibc's and means nothing to masu.");
             Some(Finding::note(ID, sentence).fix(format!("unset {name}")))
         } else if name == "MALLOC_CONF" {
-            let sentence = "MALLOC_CONF is jemalloc's: masu follows dirty_decay_ms, \
-                            background_thread and stats_print, and passes over the rest.";
-            Some(Finding::note(ID, sentence).fix("MASU_CONF, for masu's own options"))
+            let sentence = "MALLOC_CONF is jemalloc's: masu follows some of its options.";
+            Some(Finding::note(ID, sentence).fix("masu translate says what each is on masu"))
         } else {
             None
         }
