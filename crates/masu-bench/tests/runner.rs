@@ -264,8 +264,8 @@ fn a_race_ends_in_its_time_even_in_the_first_round() {
     // It was not given the time it was promised, so it has not failed.
     assert!(results.workloads[1].runs.is_empty());
     let text = render(&results, Style::Markdown);
-    assert!(text.contains("was up before everybody had run"), "{text}");
-    assert!(html::page(&results).contains("was up before everybody had run"));
+    assert!(text.contains("was up before every allocator had run"), "{text}");
+    assert!(html::page(&results).contains("was up before every allocator had run"));
 }
 
 #[test]

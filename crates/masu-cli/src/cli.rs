@@ -144,7 +144,7 @@ Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
   hardened:0              every block where mistakes harm least
   quarantine_random:16KiB freed blocks that wait at drawn places, by size
   quarantine_queue:16KiB  and then in a queue
-  guard_slabs:8           of so many slabs one is inaccessible
+  guard_slabs:8           one slab in this many is inaccessible
   hardened_tags:auto      memory tags, on AArch64: on, off
   block_stacks:0          each hardened block's stacks in reports
   show_leaks:0            with them: what is in use at exit
@@ -238,7 +238,7 @@ Exit codes:
   0 measured                 1 measured, but a program misbehaved under one of the allocators
   2 mistyped command line    125 the program cannot be measured, or fails by itself
   126 not executable         127 not found
-  124 the time was up before everybody had run; what was measured until then is reported
+  124 the time was up before every allocator had run; what was measured until then is reported
   130 interrupted; what was measured until then is reported")]
 pub struct Bench {
     /// The other allocators: names, paths or NAME=PATH; `none` for no others

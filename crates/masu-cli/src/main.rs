@@ -24,7 +24,7 @@
 //!   │    └─ near        what a mistyped word was meant to be
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here
-//!   ├─ doctor           `masu doctor`: does masu take effect, and is the ground sound?
+//!   ├─ doctor           `masu doctor`: does masu take effect, and is anything in its way?
 //!   └─ man              manual pages, from what can be typed and from the engine's keys
 //! ```
 //!

@@ -330,6 +330,6 @@ fn rights_and_mappings() {
     assert!(fix.contains("Environment=LD_PRELOAD=/"), "{fix}");
     set("libc.so", 1, "65530");
     let found = finding(&ask(1), "process.masu");
-    assert!(found.sentence.contains("rights its caller has not"), "{}", found.sentence);
+    assert!(found.sentence.contains("more privileges than its caller"), "{}", found.sentence);
     assert!(found.fix.contains("/etc/ld.so.preload"), "{}", found.fix);
 }

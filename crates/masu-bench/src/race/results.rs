@@ -31,7 +31,7 @@ pub struct Results {
     pub seconds: f64,
     /// False if it was interrupted: what is there is good, but not all that was asked for.
     pub complete: bool,
-    /// True if the time that was set was up before everybody had run once.
+    /// True if the time that was set was up before every allocator had run once.
     #[serde(default)]
     pub out_of_time: bool,
     /// Where it ran.

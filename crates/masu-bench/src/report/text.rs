@@ -206,7 +206,9 @@ pub fn header_lines(results: &Results) -> Vec<String> {
 /// Why this is not all that was asked for, if it is not.
 pub fn partial(results: &Results) -> Option<&'static str> {
     match (results.out_of_time, results.complete) {
-        (true, _) => Some("The time was up before everybody had run: these are partial results."),
+        (true, _) => {
+            Some("The time was up before every allocator had run: these are partial results.")
+        }
         (false, false) => Some("Interrupted: these are partial results."),
         (false, true) => None,
     }

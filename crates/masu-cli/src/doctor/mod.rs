@@ -1,4 +1,4 @@
-//! `masu doctor`: does masu take effect here, and is its environment sound?
+//! `masu doctor`: does masu take effect here, and is anything in its way?
 //!
 //! ```text
 //! run ─ target     a command: its file (crate::obstacle), then its dynamic loader (loader)
@@ -207,7 +207,7 @@ fn headline(about: Option<&str>, tense: Tense, effect: Option<bool>, worst: Seve
     let trouble = match worst {
         Severity::Problem => "there is a problem",
         Severity::Warning => "something could be better",
-        Severity::Ok | Severity::Note => "the ground is sound",
+        Severity::Ok | Severity::Note => "nothing is in the way",
     };
     let takes = if matches!(tense, Tense::Would) { "would take" } else { "takes" };
     match (about, effect, tense) {

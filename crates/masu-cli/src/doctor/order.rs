@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Does masu take effect, and is the ground sound?
+/// Does masu take effect, and is anything in its way?
 ///
 /// Looks at a command, at a running process, or only at this machine: the program's file, what the
 /// dynamic loader would do with it, the library, huge pages, overcommit, limits, the container. Each

@@ -44,7 +44,7 @@ pub struct Process {
     pub linked_in: bool,
     /// Whether masu is the program's global allocator in the sense of Rust.
     pub rust: bool,
-    /// Whether it runs with rights that its caller has not (AT_SECURE).
+    /// Whether it runs with more privileges than its caller (AT_SECURE).
     pub secure: bool,
     /// The options in force, if masu is there and the environment can be read.
     pub settings: Vec<Setting>,
@@ -255,7 +255,7 @@ fn absent(
     if process.secure {
         return Finding::problem(
             ID,
-            "It runs with rights its caller has not, so the dynamic loader ignored LD_PRELOAD.",
+            "It runs with more privileges than its caller, so the dynamic loader ignored LD_PRELOAD.",
         )
         .fix("name libmasu.so in /etc/ld.so.preload, which holds for every program of the system");
     }
@@ -351,7 +351,10 @@ fn command_line(root: &Root) -> Option<String> {
 fn options(process: &Process, environment: &Environment, root: &Root) -> Finding {
     const ID: &str = "process.options";
     if process.secure {
-        return Finding::note(ID, "It runs with rights its caller has not: the defaults hold.");
+        return Finding::note(
+            ID,
+            "It runs with more privileges than its caller: the defaults hold.",
+        );
     }
     match environment {
         Environment::Read(_) => {}

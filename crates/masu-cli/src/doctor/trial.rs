@@ -49,8 +49,7 @@ struct Run {
     last: Option<String>,
 }
 
-/// Runs `command` with `library` preloaded, and reports whether masu was active in it and whether
-/// it survived.
+/// Runs `command` with `library` preloaded, and says whether masu was active in it and it lived on.
 pub fn run(command: &[OsString], library: &Library) -> Finding {
     let existing = std::env::var_os("LD_PRELOAD");
     let with = preload::in_front(&library.path, existing.as_deref());
@@ -59,11 +58,11 @@ pub fn run(command: &[OsString], library: &Library) -> Finding {
         Err(error) => return Finding::problem(ID, format!("It cannot be started: {error}.")),
     };
     if !seen.alive {
-        return Finding::problem(ID, "It was started, and masu did not come to life in it.")
+        return Finding::problem(ID, "It was started, and masu was not active in it.")
             .fix("masu doctor -p PID looks at a running process");
     }
     let Some(crash) = seen.crash else {
-        return Finding::ok(ID, "It was started, and masu came to life in it.");
+        return Finding::ok(ID, "It was started, and masu was active in it.");
     };
     let masu = Masu::new(Some(&library.path));
     let without = start(command, existing.as_deref().filter(|value| !masu.is_in(Some(value))));
