@@ -7,6 +7,8 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use masu::{ArcHeap, Heap, scope, unscoped};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -415,4 +417,23 @@ fn a_block_freed_twice_is_reported() {
     let output = common::again(test, |_| ());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("double free"), "{said}");
+}
+
+/// A block has already moved when the callback runs, so a collection that caught its panic would still have the old one.
+#[test]
+fn a_panic_of_the_callback_ends_the_process() {
+    if !common::is_child() {
+        let output = common::again("a_panic_of_the_callback_ends_the_process", |_| ());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
+        assert!(errors.contains("the tenant is too large"), "{errors}");
+        return;
+    }
+    let callback = |_: &_| panic!("the tenant is too large");
+    let heap = Heap::builder().soft_limit(3000).on_soft_limit(callback).build().unwrap();
+    let mut bytes = HeapVec::new_in(&heap);
+    bytes.resize(2000, 1u8);
+    let caught = std::panic::catch_unwind(AssertUnwindSafe(|| bytes.resize(6000, 2)));
+    println!("the process goes on: {}", caught.is_err());
+    std::process::exit(0);
 }

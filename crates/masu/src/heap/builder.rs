@@ -67,7 +67,7 @@ impl HeapBuilder {
 
     /// Sets a callback that runs each time an allocation takes the heap above its soft limit, on
     /// the allocating thread, after the allocation; for allocations in a [`scope`](crate::scope),
-    /// when the scope ends. It may use the heap.
+    /// when the scope ends. It may use the heap. It must not unwind: a panic ends the process.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -349,8 +349,10 @@ impl Heap {
         }
     }
 
+    /// A panic of the callback must not unwind into the caller, whose block may just have moved: a C function ends
+    /// the process instead.
     #[cold]
-    fn crossed(&self) {
+    extern "C" fn crossed(&self) {
         if let Some(on_soft_limit) = &self.on_soft_limit {
             on_soft_limit(&self.stats());
         }
