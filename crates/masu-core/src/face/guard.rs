@@ -5,10 +5,10 @@ use crate::guard::{self, slots::MOST};
 use crate::sys::fatal::write_stderr;
 use crate::text::Text;
 
-/// Puts the configuration's options for guards in force.
+/// Puts the configuration's options for guards in force. `whole`: blocks have the bytes of their size class.
 #[cold]
 #[inline(never)]
-pub(super) fn start_configured(config: &Config) {
+pub(super) fn start_configured(config: &Config, whole: bool) {
     let warn = |of: &str| {
         if config.show_errors {
             let mut sink = write_stderr as fn(&[u8]);
@@ -17,6 +17,9 @@ pub(super) fn start_configured(config: &Config) {
     };
     if config.guard_slots as usize > MOST {
         warn("guard_slots: at most 1048576, and so many it has");
+    }
+    if whole {
+        guard::give_whole_classes();
     }
     if !guard::start(config.guard, config.guard_slots as usize) {
         warn("no memory for guards: guard is off");

@@ -22,8 +22,8 @@ pub unsafe fn start(envp: *const *const c_char, secure: bool) {
 /// # Safety
 /// `envp` must be null or the process's environment, which must not change meanwhile. `secure` means that the
 /// process has more rights than its caller (`AT_SECURE`), and the environment is ignored. `whole` means that the
-/// door resizes blocks within their size class by itself, so that they have that many bytes even in a hardened
-/// process.
+/// door resizes blocks within their size class by itself, so that they have that many bytes even if they are
+/// hardened or guarded.
 pub unsafe fn start_configured(
     program: &Config,
     envp: *const *const c_char,
@@ -51,7 +51,7 @@ pub unsafe fn start_configured(
         hardened::note_options(&config);
     }
     if features::GUARD && config.guard != 0 {
-        guard::start_configured(&config);
+        guard::start_configured(&config, whole);
     }
     if features::PROF && (config.block_stacks || profile::is_configured(&config)) {
         profile::start_configured(&config);

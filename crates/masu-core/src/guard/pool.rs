@@ -3,13 +3,15 @@
 use super::report;
 use super::slots::{self, Slot};
 use crate::features;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::auxv;
 use core::ptr::null_mut;
 use core::slice;
 
 /// One small block in this many is guarded, on average; 0 for none.
 static RATE: AtomicUsize = AtomicUsize::new(0);
+/// Whether blocks have as many bytes as their size class.
+static WHOLE: AtomicBool = AtomicBool::new(false);
 /// Blocks that are live.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Their bytes.
@@ -36,6 +38,16 @@ pub fn start(rate: usize, slots: usize) -> bool {
 #[inline(always)]
 pub fn rate() -> usize {
     if features::GUARD { RATE.load(Ordering::Relaxed) } else { 0 }
+}
+
+/// Gives blocks as many bytes as their size class has, for a door that resizes a block within its class by itself.
+pub fn give_whole_classes() {
+    WHOLE.store(true, Ordering::Relaxed);
+}
+
+/// Whether blocks have as many bytes as their size class has, rather than as many as were requested.
+pub fn gives_whole_classes() -> bool {
+    WHOLE.load(Ordering::Relaxed)
 }
 
 /// What guards take, in bytes.

@@ -412,7 +412,8 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
 fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32) -> *mut u8 {
     let mut p = null_mut();
     if drawn.guarded {
-        let bytes = if request.exact { request.bytes() } else { request.size.max(1) };
+        let whole = request.exact || guard::gives_whole_classes();
+        let bytes = if whole { request.bytes() } else { request.size.max(1) };
         let upper = Draw::of(heap.sampling.draw.get()).coin();
         p = guard::alloc(bytes, request.align, upper);
         if !p.is_null() {
