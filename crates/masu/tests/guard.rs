@@ -1,6 +1,9 @@
 //! A Rust program whose small blocks lie between inaccessible pages.
 
 use masu::{Config, Configured, Masu};
+use std::os::unix::process::ExitStatusExt;
+
+mod common;
 
 #[global_allocator]
 static GLOBAL: Configured = Masu::with_config(Config::new().guard(1).guard_slots(20_000));
@@ -26,4 +29,41 @@ fn a_block_has_its_size_class_to_its_end() {
 fn blocks_are_guarded() {
     let block = Box::new([1u8; 100]);
     assert!(masu::ctl::snapshot().guarded >= block.len());
+}
+
+/// std installs its own handler of faults after masu's, in the midst of the program's first allocations.
+#[test]
+fn a_use_after_free_is_told_with_its_stacks() {
+    if !common::is_child() {
+        let output = common::again("a_use_after_free_is_told_with_its_stacks", |_| ());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{errors}");
+        assert!(errors.contains(": 50 bytes into the block of 112 bytes at 0x"), "{errors}");
+        assert!(errors.contains(", which was freed\n"), "{errors}");
+        return;
+    }
+    let block = Box::into_raw(Box::new([7u8; 100])).cast::<u8>();
+    // SAFETY: there is none: this is the mistake.
+    unsafe {
+        drop(Box::from_raw(block.cast::<[u8; 100]>()));
+        std::hint::black_box(block.add(50).read_volatile());
+    }
+}
+
+/// A fault that is no mistake with a block is std's: masu's handler stands before std's, and passes it on.
+#[test]
+fn a_stack_that_overflows_is_told_by_std() {
+    #[expect(unconditional_recursion)]
+    fn forever(n: &mut u64) {
+        *n += 1;
+        forever(std::hint::black_box(n));
+        *n += 1;
+    }
+    if common::is_child() {
+        return forever(&mut 0);
+    }
+    let output = common::again("a_stack_that_overflows_is_told_by_std", |_| ());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
+    assert!(errors.contains("has overflowed its stack"), "{errors}");
 }

@@ -5,7 +5,8 @@ use crate::guard::{self, slots::MOST};
 use crate::sys::fatal::write_stderr;
 use crate::text::Text;
 
-/// Puts the configuration's options for guards in force. `whole`: blocks have the bytes of their size class.
+/// Puts the configuration's options for guards in force. `whole`: blocks have the bytes of their size class, and the
+/// program's runtime may install its own fault handler after this.
 #[cold]
 #[inline(never)]
 pub(super) fn start_configured(config: &Config, whole: bool) {
@@ -26,7 +27,12 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
         return;
     }
     guard::FILE.name(&config.guard_file);
-    if config.guard_report && !guard::catch() {
+    if !config.guard_report {
+        return;
+    }
+    if !guard::catch() {
         warn("guard_report: the program has no sigaction; faults end it without a word");
+    } else if whole {
+        guard::watch();
     }
 }

@@ -22,7 +22,9 @@ pub mod state;
 #[cfg(not(loom))]
 pub use pool::*;
 #[cfg(not(loom))]
-pub use {fault::catch, report::FILE, report::say_frames, report::tell, report::with_text};
+pub use {
+    fault::catch, fault::watch, report::FILE, report::say_frames, report::tell, report::with_text,
+};
 
 #[cfg(not(loom))]
 mod pool;

@@ -1,7 +1,7 @@
 //! Taking guarded blocks and giving them back.
 
-use super::report;
 use super::slots::{self, Slot};
+use super::{fault, report};
 use crate::features;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::auxv;
@@ -94,6 +94,8 @@ pub fn alloc(size: usize, align: usize, upper: bool) -> *mut u8 {
     };
     if p.is_null() {
         LIVE.fetch_sub(1, Ordering::Relaxed);
+    } else {
+        fault::look();
     }
     p
 }

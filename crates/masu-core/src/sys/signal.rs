@@ -1,14 +1,16 @@
 //! A handler of `SIGSEGV` that stands before the program's own.
 //!
-//! Every fault goes on to where it would have gone: to the previous handler, with its mask, its flags and its
-//! arguments, or to the end of the process. A handler that the program sets later takes this one's place, and may call
-//! it.
+//! Every fault goes on to where it would have gone: to the handler that was there, with its mask, its flags and its
+//! arguments, or to the end of the process. A handler that the program sets later takes this one's place, and
+//! may call it. [`catch_faults_again`] stands before that one too, once: as another handler, with another one before it,
+//! so that each fault passes each handler once even if the program's calls the first.
 //!
 //! Invariants:
-//! 1. the previous action is written once, before the handler is in place, and later only by the handler, at the one
-//!    fault after which the program's own handler is gone by its own wish.
+//! 1. what was there before a handler is written once, before the handler is in place, and later only by the handler, of
+//!    the one fault after which the program's own is gone by its own wish.
 
-use crate::sync::{AtomicUsize, Ordering};
+use super::aside;
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
@@ -35,6 +37,10 @@ struct Action {
 
 impl Action {
     const DEFAULT: Action = Action { handler: SIG_DFL, mask: [0; 16], flags: 0, restorer: 0 };
+
+    fn has_handler(&self) -> bool {
+        self.handler != SIG_DFL && self.handler != SIG_IGN
+    }
 }
 
 /// An access that the kernel refused.
@@ -54,7 +60,11 @@ struct Before(UnsafeCell<Action>);
 // SAFETY: invariant 1.
 unsafe impl Sync for Before {}
 
+/// What was there before the first handler.
 static BEFORE: Before = Before(UnsafeCell::new(Action::DEFAULT));
+/// What was there before the second, if that is or was in place.
+static BETWEEN: Before = Before(UnsafeCell::new(Action::DEFAULT));
+static AGAIN: AtomicBool = AtomicBool::new(false);
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
 /// `sigaction` of the C library, which the process may lack.
@@ -75,23 +85,54 @@ pub fn catch_faults(told: Told) -> bool {
     if first.is_err() || !sigaction(null(), &raw mut before) {
         return false;
     }
-    // SAFETY: invariant 1: the handler is not in place, so no thread reads it.
-    unsafe { *BEFORE.0.get() = before };
-    let has_handler = before.handler != SIG_DFL && before.handler != SIG_IGN;
-    let kept = if has_handler { before.flags & (SA_RESTART | SA_NODEFER) } else { 0 };
+    // SAFETY: this handler is not in place.
+    unsafe { stand(handler::<false>, &BEFORE, before) }
+}
+
+/// Has faults heard of first once more if another handler has taken the place of [`catch_faults`]'s since. Once in a
+/// process; where the program wants no handler, nothing happens.
+pub fn catch_faults_again() {
+    let mut now = Action::DEFAULT;
+    if AGAIN.load(Ordering::Relaxed)
+        || !sigaction(null(), &raw mut now)
+        || !now.has_handler()
+        || now.handler == handler::<false> as *const () as usize
+        || AGAIN.swap(true, Ordering::Relaxed)
+    {
+        return;
+    }
+    // SAFETY: this handler is not in place: `AGAIN` was set just now.
+    unsafe { stand(handler::<true>, &BETWEEN, now) };
+}
+
+type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
+
+/// Puts a handler before what is there. `false`: that cannot be had.
+///
+/// # Safety
+/// `kept` must be the handler's, which is not in place.
+unsafe fn stand(handler: Handler, kept: &'static Before, before: Action) -> bool {
+    // SAFETY: invariant 1: the handler is not in place, so nobody reads it.
+    unsafe { *kept.0.get() = before };
+    let has_handler = before.has_handler();
+    let flags = if has_handler { before.flags & (SA_RESTART | SA_NODEFER) } else { 0 };
     let mask = if has_handler { before.mask } else { [0; 16] };
     let new = Action {
         handler: handler as *const () as usize,
         mask,
-        flags: SA_SIGINFO | SA_ONSTACK | kept,
+        flags: SA_SIGINFO | SA_ONSTACK | flags,
         restorer: 0,
     };
     sigaction(&raw const new, null_mut())
 }
 
 /// # Safety
-/// The kernel must call it, with a `siginfo_t` and a `ucontext_t`.
-unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_void) {
+/// Called by the kernel, with a `siginfo_t` and a `ucontext_t`.
+unsafe extern "C" fn handler<const SECOND: bool>(
+    number: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+) {
     /// Behind number, error and code.
     const ADDRESS: usize = 16;
     const CODE: usize = 8;
@@ -102,10 +143,29 @@ unsafe extern "C" fn handler(number: c_int, info: *mut c_void, context: *mut c_v
     // A positive code is the kernel's own; others are signals that a process sent.
     if code > 0 && told != 0 {
         // SAFETY: stored by `catch_faults`, from a function of this type; the context is the kernel's.
-        unsafe { transmute::<usize, Told>(told)(Fault { address, writes: writes(context) }) };
+        let (told, writes, left) =
+            unsafe { (transmute::<usize, Told>(told), writes(context), stack_left(context)) };
+        aside::run(left, &mut || told(Fault { address, writes }));
     }
+    let before = if SECOND { &BETWEEN } else { &BEFORE };
     // SAFETY: passed on.
-    unsafe { go_on(number, code, info, context) }
+    unsafe { go_on(before, number, code, info, context) }
+}
+
+/// Bytes that are left of the handler's stack; `usize::MAX` if it is not an alternative one.
+///
+/// # Safety
+/// It is the kernel's `ucontext_t`.
+unsafe fn stack_left(context: *const c_void) -> usize {
+    /// The alternative stack's address and length, behind flags and link.
+    const START: usize = 16;
+    const LEN: usize = 32;
+    // SAFETY: as the caller says.
+    let (start, len) = unsafe {
+        (*context.byte_add(START).cast::<usize>(), *context.byte_add(LEN).cast::<usize>())
+    };
+    let left = context.addr().wrapping_sub(start);
+    if left < len { left } else { usize::MAX }
 }
 
 /// Whether the access was a write.
@@ -131,9 +191,15 @@ unsafe fn writes(context: *const c_void) -> Option<bool> {
 ///
 /// # Safety
 /// As for [`handler`].
-unsafe fn go_on(number: c_int, code: c_int, info: *mut c_void, context: *mut c_void) {
+unsafe fn go_on(
+    kept: &'static Before,
+    number: c_int,
+    code: c_int,
+    info: *mut c_void,
+    context: *mut c_void,
+) {
     // SAFETY: invariant 1.
-    let before = unsafe { *BEFORE.0.get() };
+    let before = unsafe { *kept.0.get() };
     match before.handler {
         SIG_IGN if code <= 0 => {}
         SIG_DFL | SIG_IGN => {
@@ -146,17 +212,66 @@ unsafe fn go_on(number: c_int, code: c_int, info: *mut c_void, context: *mut c_v
         own => {
             if before.flags & SA_RESETHAND != 0 {
                 // SAFETY: invariant 1.
-                unsafe { *BEFORE.0.get() = Action::DEFAULT };
+                unsafe { *kept.0.get() = Action::DEFAULT };
             }
             // SAFETY: passed on: the program's handler, of the kind that its flags say.
             unsafe {
                 if before.flags & SA_SIGINFO != 0 {
-                    type Long = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
-                    transmute::<usize, Long>(own)(number, info, context);
+                    transmute::<usize, Handler>(own)(number, info, context);
                 } else {
                     transmute::<usize, unsafe extern "C" fn(c_int)>(own)(number);
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own_process::alone;
+    use crate::sys::{auxv, mem};
+
+    static PAGE: AtomicUsize = AtomicUsize::new(0);
+    static TIMES: AtomicUsize = AtomicUsize::new(0);
+    static OWN: AtomicUsize = AtomicUsize::new(0);
+    static REPLACED: AtomicUsize = AtomicUsize::new(0);
+
+    /// A handler that calls the one it has replaced.
+    ///
+    /// # Safety
+    /// Called by the kernel.
+    unsafe extern "C" fn own(number: c_int, info: *mut c_void, context: *mut c_void) {
+        OWN.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the first handler, with what the kernel passed; and a page of the test's.
+        unsafe {
+            let first = transmute::<usize, Handler>(REPLACED.load(Ordering::Relaxed));
+            first(number, info, context);
+            mem::protect(PAGE.load(Ordering::Relaxed), auxv::page_size(), true);
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no signals")]
+    fn a_fault_passes_each_handler_once() {
+        alone!(a_fault_passes_each_handler_once, || {
+            let page = mem::reserve_closed(auxv::page_size()).expect("a page");
+            PAGE.store(page, Ordering::Relaxed);
+            assert!(catch_faults(|fault| {
+                assert_eq!(fault.address, PAGE.load(Ordering::Relaxed));
+                TIMES.fetch_add(1, Ordering::Relaxed);
+            }));
+            catch_faults_again();
+            let mut first = Action::DEFAULT;
+            assert!(sigaction(null(), &raw mut first));
+            assert_eq!(first.handler, handler::<false> as *const () as usize);
+            REPLACED.store(first.handler, Ordering::Relaxed);
+            let new = Action { handler: own as *const () as usize, ..first };
+            assert!(sigaction(&raw const new, null_mut()));
+            catch_faults_again();
+            // SAFETY: accessible once the handler has seen to it.
+            assert_eq!(unsafe { (page as *const u8).read_volatile() }, 0);
+            assert_eq!((TIMES.load(Ordering::Relaxed), OWN.load(Ordering::Relaxed)), (2, 1));
+        });
     }
 }
