@@ -160,29 +160,33 @@ fn going(account: &Account) -> Option<Advice> {
     let why = match back.decay_ms {
         None => {
             todo.push_str(" To have it back by itself, do not set decay to never.");
-            "It stays, since decay is set to never.".to_owned()
+            "They stay, since decay is set to never.".to_owned()
         }
         Some(_) if back.background => {
+            format!("The background thread is at it: they go back within {}.", decay(account))
+        }
+        Some(_) => {
+            let is_little = bytes <= back.budget;
+            todo.push_str(match is_little {
+                true => " To have less of it at rest: MASU_CONF=background_thread:on,budget:1MiB.",
+                false => " To have it back by itself: MASU_CONF=background_thread:on.",
+            });
+            let why = match is_little {
+                true => format!(
+                    "They are less than {}, for which masu starts no thread.",
+                    Bytes(back.budget)
+                ),
+                false => format!(
+                    "No background thread runs: a process with one thread gets one from {} on.",
+                    Bytes(LONELY_BUDGET as u64)
+                ),
+            };
             format!(
-                "It was freed a moment ago. The background thread is at it: it goes back within {}.",
+                "{why} They go back when a thread's free next takes a slow path, {} or later after they became free. \
+                 Blocks that a thread takes from its own lists and puts back there take none.",
                 decay(account)
             )
         }
-        Some(_) if bytes <= back.budget => {
-            todo.push_str(" For less of it at rest: MASU_BUDGET=1MiB.");
-            format!(
-                "It is less than {}, for which masu starts no thread. It goes back when the program next frees memory, \
-                 {} or later after it became free.",
-                Bytes(back.budget),
-                decay(account)
-            )
-        }
-        Some(_) => format!(
-            "It goes back when the program next frees memory, {} or later after it became free, since no background \
-             thread runs: a process with one thread gets one from {} on.",
-            decay(account),
-            Bytes(LONELY_BUDGET as u64)
-        ),
     };
     some(bytes, "{} are free pages that have not gone back to the system yet.", why, todo)
 }
@@ -322,4 +326,67 @@ fn swapped(account: &Account) -> Option<Advice> {
         "The system had too little memory; the RSS does not count them.",
         "They come back when the program touches them.",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use masu_inspect::account::{GoingBack, Part};
+
+    /// Of a process with one thread, that has so much of some kinds.
+    fn account(parts: &[(Kind, i64)]) -> Account {
+        let part = |&(kind, bytes)| Part { kind, name: None, bytes };
+        let rss = parts.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum();
+        Account {
+            process: 7,
+            name: "x".into(),
+            masu: "1".into(),
+            copies: 1,
+            rss,
+            sum: rss,
+            closes: true,
+            parts: parts.iter().map(part).collect(),
+            allocated: 0,
+            rounding_at_most: 0,
+            medium_blocks: 0,
+            huge_blocks: 0,
+            hardened_blocks: 0,
+            huge_pages: 0,
+            swapped: 0,
+            going_back: GoingBack {
+                decay_ms: Some(500),
+                budget: 4 << 20,
+                background: false,
+                purged: 0,
+            },
+            classes: Vec::new(),
+            threads: Vec::new(),
+        }
+    }
+
+    /// The only advice.
+    fn only(account: &Account) -> Advice {
+        let [advice] = &of(account)[..] else { panic!("{:?}", of(account)) };
+        advice.clone()
+    }
+
+    #[test]
+    fn free_pages_go_back_by_slow_frees_or_by_the_background_thread() {
+        let mut account = account(&[(Kind::DirtyPages, 60 << 20)]);
+        let lonely = only(&account);
+        assert!(
+            lonely.why.contains("one from 64 MiB on. They go back when a thread's free"),
+            "{lonely:?}"
+        );
+        assert!(lonely.why.contains("its own lists"), "{lonely:?}");
+        assert!(lonely.todo.ends_with("MASU_CONF=background_thread:on."), "{lonely:?}");
+        (account.parts[0].bytes, account.rss) = (1 << 20, 1 << 20);
+        let little = only(&account);
+        assert!(little.why.contains("less than 4 MiB") && little.why.contains("its own lists"));
+        assert!(little.todo.contains("background_thread:on,budget:1MiB"), "{little:?}");
+        account.going_back.background = true;
+        assert!(only(&account).why.ends_with("they go back within 500 ms."));
+        account.going_back.decay_ms = None;
+        assert_eq!(only(&account).why, "They stay, since decay is set to never.");
+    }
 }

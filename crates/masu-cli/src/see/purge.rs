@@ -1,7 +1,7 @@
 //! `masu purge`: makes a process give back its free memory.
 //!
-//! This sets a word in the process that masu checks whenever it considers a purge: when the program frees or allocates
-//! memory by a slow path, and in its background thread. A program that does neither is not woken.
+//! A word in the process is set, which masu looks at wherever it considers a purge: in slow paths of malloc and
+//! free, and in its background thread. A program that is in neither is not woken.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,8 +20,9 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// Have a process give free memory back at once.
 ///
 /// Free memory goes back by itself after the decay time. This has it go now, with what threads keep in their caches:
-/// before a measurement, or because memory is short. The process does it itself when it next frees or takes
-/// memory; nothing is stopped, and no signal is sent.
+/// before a measurement, or because memory is short. The process does it itself, in
+/// its background thread or when a thread's malloc or free next takes a slow path; blocks that a thread takes from its
+/// own lists and puts back there take none. Nothing is stopped, and no signal is sent.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +30,7 @@ Examples:
   masu purge -p PID --wait 10s
 
 Exit codes:
-  0 given back    1 the process did not get to it in time: it does when it next frees or takes memory
+  0 given back    1 the process did not get to it in time: it does at its next slow malloc or free
   2 mistyped command line, no such process, a process without masu, or one that may not be written to")]
 pub struct Order {
     /// The process
@@ -62,8 +63,9 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         if start.elapsed() >= order.wait {
             let dirty = engines.iter().map(|engine| engine.figures.dirty).sum();
             print(&format!(
-                "process {} has not looked yet: it neither frees nor takes memory at this moment. It holds {} of free \
-                 pages, and gives them back as soon as it does.\n",
+                "process {} has not got to it: what its threads allocate and free at present, if anything, stays on \
+                 their own lists. It holds {} of free pages, and gives them back once its threads take or free more \
+                 than those lists hold.\n",
                 order.pid,
                 Bytes(dirty)
             ))?;

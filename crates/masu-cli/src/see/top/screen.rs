@@ -121,7 +121,7 @@ impl Screen {
                 });
                 self.said = match asked {
                     Ok(()) => format!(
-                        "process {process} gives free memory back when it next frees or takes memory"
+                        "process {process} gives free memory back at its next slow malloc or free"
                     ),
                     Err(error) => error.to_string(),
                 };
