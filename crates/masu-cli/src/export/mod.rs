@@ -108,7 +108,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let profiles = (!order.no_profiles).then(|| Profiles::new(rate, stopped));
     let routes = Routes { exposition, profiles };
     print(&format!("masu: metrics at http://{address}/metrics\n"))?;
-    server::serve(&listener, &stop, Arc::new(move |request| routes.answer(request)));
+    server::serve(&listener, &stop, Arc::new(move |request, gone| routes.answer(request, gone)));
     Ok(0)
 }
 

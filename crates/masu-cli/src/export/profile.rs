@@ -13,8 +13,9 @@ use masu_inspect::Error;
 use masu_profile::{Profile, Symbols, View, pprof};
 
 use super::http::Answer;
+use super::server::Gone;
 use crate::prof::look::{self, Subject};
-use crate::prof::session::{Observed, Session, Trouble, observe};
+use crate::prof::session::{Observed, Session, Trouble, observe_until};
 
 /// How long a process is observed by default: less than collectors wait.
 const USUAL: Duration = Duration::from_secs(5);
@@ -109,9 +110,15 @@ impl Profiles {
         }
     }
 
-    /// Returns the profile of a process for pprof, compressed; or why there is none. `seconds` is how long to sample,
-    /// if the reader says so.
-    pub fn of(&self, process: u32, what: What, seconds: Option<u64>) -> Result<Vec<u8>, Answer> {
+    /// The profile of a process for pprof, compressed; or why there is none. `seconds` is how long to sample, if the
+    /// reader says so; it ends once that is `gone`.
+    pub fn of(
+        &self,
+        process: u32,
+        what: What,
+        seconds: Option<u64>,
+        gone: &Gone<'_>,
+    ) -> Result<Vec<u8>, Answer> {
         let span = seconds.map(Duration::from_secs);
         if span.is_some_and(|span| span > LONGEST) {
             return Err(Answer::refusal(400, "seconds is at most 600"));
@@ -121,14 +128,23 @@ impl Profiles {
         if before >= MOST {
             return Err(Answer::refusal(503, "too many profiles at once; try again"));
         }
-        let profile = self.take(process, what, span).map_err(|trouble| refusal(&trouble))?;
+        let profile = self.take(process, what, span, gone).map_err(|trouble| refusal(&trouble))?;
+        if gone() {
+            return Err(Answer::refusal(503, "the reader has gone"));
+        }
         let _turn = lock(&self.naming);
         pprof::encode(&profile, &Symbols::of(&profile), what.view()).map_err(|error| {
             Answer::refusal(500, &format!("the profile cannot be packed: {error}"))
         })
     }
 
-    fn take(&self, process: u32, what: What, span: Option<Duration>) -> Result<Profile, Trouble> {
+    fn take(
+        &self,
+        process: u32,
+        what: What,
+        span: Option<Duration>,
+        gone: &Gone<'_>,
+    ) -> Result<Profile, Trouble> {
         let mut subject = Subject::of(process, false)?;
         let (_share, is_programs) = self.join(process)?;
         let (since, is_delta) = (look::now(), what == What::DeltaHeap);
@@ -136,7 +152,8 @@ impl Profiles {
         let base = if is_delta { subject.look()? } else { None };
         // The program's own samples exist already.
         let usual = if is_programs && !is_delta { Duration::ZERO } else { USUAL };
-        let Observed { profile, ended } = observe(&mut subject, span.unwrap_or(usual), &self.stop)?;
+        let stop = || self.stop.load(Ordering::Relaxed) || gone();
+        let Observed { profile, ended } = observe_until(&mut subject, span.unwrap_or(usual), stop)?;
         let observed = look::now().saturating_sub(since);
         let mut profile = match profile {
             Some(profile) => profile,

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::exposition::{Exposition, Form};
 use super::http::{Answer, Request, quality};
 use super::profile::{Profiles, What};
+use super::server::Gone;
 use crate::bytes::Bytes;
 
 /// The content type of OpenMetrics.
@@ -21,14 +22,14 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Returns the answer to a request.
-    pub fn answer(&self, request: &Request) -> Answer {
+    /// The answer to a request, of a reader that may be `gone` before it is there.
+    pub fn answer(&self, request: &Request, gone: &Gone<'_>) -> Answer {
         match &*request.path {
             "/metrics" => self.metrics(request),
             "/healthz" => Answer::of(super::http::TEXT, &b"ok\n"[..]),
             "/" => self.index(),
             path => match profile_path(path) {
-                Some((process, what)) => self.profile(request, process, what),
+                Some((process, what)) => self.profile(request, process, what, gone),
                 None => Answer::refusal(
                     404,
                     "there are /metrics, /healthz, /debug/pprof/allocs, /heap and /delta_heap",
@@ -46,7 +47,13 @@ impl Routes {
         Answer { gzip, ..Answer::of(kind, self.exposition.page(form)) }
     }
 
-    fn profile(&self, request: &Request, process: Option<&str>, what: &str) -> Answer {
+    fn profile(
+        &self,
+        request: &Request,
+        process: Option<&str>,
+        what: &str,
+        gone: &Gone<'_>,
+    ) -> Answer {
         let Some(profiles) = &self.profiles else {
             return Answer::refusal(
                 403,
@@ -89,7 +96,7 @@ impl Routes {
                 }
             },
         };
-        match profiles.of(process, what, seconds) {
+        match profiles.of(process, what, seconds, gone) {
             Ok(bytes) => Answer::of("application/octet-stream", bytes),
             Err(refusal) => refusal,
         }
@@ -144,12 +151,13 @@ mod tests {
 
     fn answer(routes: &Routes, path: &str, accept: &str) -> Answer {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        routes.answer(&Request {
+        let request = Request {
             path: path.into(),
             query: query.into(),
             accept: accept.into(),
             ..Request::default()
-        })
+        };
+        routes.answer(&request, &|| false)
     }
 
     #[test]

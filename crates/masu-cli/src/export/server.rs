@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::http::{self, Answer, Nothing, Request};
@@ -23,8 +23,19 @@ const SLOW: Duration = Duration::from_secs(10);
 /// How long answers in progress may take after the exporter is told to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The function that answers.
-pub type Handler = dyn Fn(&Request) -> Answer + Send + Sync;
+/// What answers.
+pub type Handler = dyn Fn(&Request, &Gone<'_>) -> Answer + Send + Sync;
+
+/// Says whether the reader of an answer has closed its connection.
+pub type Gone<'a> = dyn Fn() -> bool + 'a;
+
+/// Whether whoever is at the other end has closed the connection: nobody reads an answer.
+fn is_closed(stream: &TcpStream) -> bool {
+    let mut waits = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // A hang-up and an error come unasked.
+    poll(&mut waits, Some(&now)).is_ok_and(|n| n > 0)
+}
 
 /// Returns a stream that becomes readable when the exporter must stop; `stopped` then becomes true.
 ///
@@ -112,7 +123,8 @@ fn connection(
         match http::read(&mut stream, &mut rest) {
             Ok(request) => {
                 let _busy = Guard::one_of(busy);
-                handler(&request).write(&mut stream, request.is_head, request.stays)?;
+                let answer = handler(&request, &|| is_closed(&stream));
+                answer.write(&mut stream, request.is_head, request.stays)?;
                 if !request.stays {
                     return Ok(());
                 }
@@ -134,7 +146,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (stop, mut stopper) = UnixStream::pair().unwrap();
         let server = thread::spawn(move || {
-            let slow = |request: &Request| {
+            let slow = |request: &Request, _: &Gone<'_>| {
                 thread::sleep(Duration::from_millis(200));
                 Answer::of(http::TEXT, request.path.clone().into_bytes())
             };
@@ -157,12 +169,37 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_goes_is_noticed() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, _stopper) = UnixStream::pair().unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let handler = move |_: &Request, gone: &Gone<'_>| {
+                tell.send(gone()).unwrap();
+                let start = Instant::now();
+                while !gone() && start.elapsed() < Duration::from_secs(60) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                tell.send(gone()).unwrap();
+                Answer::of(http::TEXT, &b""[..])
+            };
+            serve(&listener, &stop, Arc::new(handler));
+        });
+        let mut asks = TcpStream::connect(address).unwrap();
+        asks.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+        assert!(!told.recv().unwrap(), "it is there");
+        drop(asks);
+        assert!(told.recv().unwrap(), "it has gone");
+    }
+
+    #[test]
     fn more_than_a_few_dozen_connections_are_refused() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, _stopper) = UnixStream::pair().unwrap();
         thread::spawn(move || {
-            serve(&listener, &stop, Arc::new(|_| Answer::of(http::TEXT, &b""[..])))
+            serve(&listener, &stop, Arc::new(|_, _| Answer::of(http::TEXT, &b""[..])))
         });
         let _open: Vec<_> = (0..MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
         let mut one_more = TcpStream::connect(address).unwrap();

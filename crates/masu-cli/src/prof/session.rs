@@ -141,12 +141,21 @@ pub fn observe(
     span: Duration,
     stop: &AtomicBool,
 ) -> Result<Observed, Error> {
+    observe_until(subject, span, || stop.load(Ordering::Relaxed))
+}
+
+/// Looks again and again, for `span` or until it is to `stop`.
+pub fn observe_until(
+    subject: &mut Subject,
+    span: Duration,
+    stop: impl Fn() -> bool,
+) -> Result<Observed, Error> {
     let (start, mut last) = (Instant::now(), None);
     loop {
         let left = span.saturating_sub(start.elapsed());
         let step = (span / 20).clamp(Duration::from_millis(1), BETWEEN);
         let pause = Instant::now();
-        while pause.elapsed() < step.min(left) && !stop.load(Ordering::Relaxed) {
+        while pause.elapsed() < step.min(left) && !stop() {
             thread::sleep(Duration::from_millis(20).min(step.min(left)));
         }
         match subject.look() {
@@ -159,7 +168,7 @@ pub fn observe(
             Err(Error::Damaged(_)) if last.is_some() => {}
             Err(error) => return Err(error),
         }
-        if start.elapsed() >= span || stop.load(Ordering::Relaxed) {
+        if start.elapsed() >= span || stop() {
             return Ok(Observed { profile: last, ended: false });
         }
     }
