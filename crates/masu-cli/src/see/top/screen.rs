@@ -41,6 +41,27 @@ pub fn run(list: List, every: Duration) -> Result<u8, Failure> {
     Ok(0)
 }
 
+/// What the columns need: the longest figures of their kinds. The last ones are the first that a narrow terminal lacks.
+const WIDTHS: [u16; 7] = [7, 15, 9, 10, 9, 12, 10];
+/// Columns that are always there: pid, program, resident.
+const FEWEST: usize = 3;
+/// Bars of a trend at most.
+const BARS: u16 = 40;
+
+/// The widths of the columns that fit into `room`.
+fn widths(room: u16) -> Vec<u16> {
+    let gaps = |n: usize| n as u16 - 1;
+    let need = |n: usize| WIDTHS[..n].iter().sum::<u16>() + gaps(n);
+    let fits = (FEWEST..=WIDTHS.len()).rev().find(|&n| need(n) <= room).unwrap_or(FEWEST);
+    let mut widths = WIDTHS[..fits].to_vec();
+    // Names are cut before figures are.
+    widths[1] -= need(fits).saturating_sub(room).min(widths[1]);
+    if let Some(trend) = widths.get_mut(6) {
+        *trend += (room - need(fits)).min(BARS + 1);
+    }
+    widths
+}
+
 impl Screen {
     fn stay(&mut self, terminal: &mut DefaultTerminal, every: Duration) -> io::Result<()> {
         let mut last = Instant::now();
@@ -168,29 +189,84 @@ impl Screen {
     }
 
     fn table(&mut self, frame: &mut Frame, area: ratatui::layout::Rect) {
-        // Width beyond what the figures need goes to the trend.
-        let wide = area.width.saturating_sub(78).min(40);
-        let trend = usize::from(wide);
+        let widths = widths(area.width);
+        // What is wider than the figure needs is the trend's.
+        let trend =
+            usize::from(widths.get(6).map_or(0, |trend| trend.saturating_sub(WIDTHS[6] + 1)));
         let rows = self.list.rows.iter().map(|row| {
-            let cells = cells(row).map(Cell::from);
             let last = match trend {
                 0 => grown_by(row.grown),
                 _ => format!("{:>10} {}", grown_by(row.grown), bars(row, trend)),
             };
-            Row::new(cells.into_iter().chain([Cell::from(last)]))
+            Row::new(cells(row).into_iter().chain([last]).take(widths.len()).map(Cell::from))
         });
-        let widths = [
-            Constraint::Length(8),
-            Constraint::Length(15),
-            Constraint::Length(10),
-            Constraint::Length(10),
-            Constraint::Length(10),
-            Constraint::Length(12),
-            Constraint::Min(10 + wide),
-        ];
-        let table = Table::new(rows, widths)
-            .header(Row::new(TITLES).style(Style::new().bold().underlined()))
+        let titles = Row::new(TITLES.into_iter().take(widths.len()));
+        let table = Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
+            .header(titles.style(Style::new().bold().underlined()))
             .row_highlight_style(Style::new().reversed());
         frame.render_stateful_widget(table, area, &mut self.chosen);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::see::top::list::{Column, Row};
+
+    /// The lines of a screen of `width` columns.
+    fn drawn(width: u16) -> Vec<String> {
+        let row = |pid, resident: u64| Row {
+            pid,
+            name: "python3.12-serv".into(),
+            resident,
+            live: 1023,
+            free: 1023 << 10,
+            given_back: 0,
+            rate: Some(1023 << 20),
+            trend: (0..40).map(|n| resident + n * (resident >> 3)).collect(),
+            grown: -(1023 << 10),
+        };
+        let mut list = List::new(Column::Resident);
+        list.rows = vec![row(4_194_304, 1023 << 20), row(27_210, 5 << 20)];
+        let chosen = TableState::new().with_selected(Some(0));
+        let mut screen = Screen { list, chosen, explained: None, sites: None, said: String::new() };
+        let mut terminal = Terminal::new(TestBackend::new(width, 5)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let cells = buffer.content().chunks(usize::from(width));
+        cells.map(|line| line.iter().map(|cell| cell.symbol()).collect()).collect()
+    }
+
+    #[test]
+    fn a_narrow_terminal_has_fewer_columns_and_whole_figures() {
+        let figures = ["1023 bytes", "1023 KiB", "1023 MiB/s", "-1023 KiB"];
+        for (width, columns) in [(40, 3), (60, 5), (80, 7), (200, 7)] {
+            let lines = drawn(width);
+            let shown: Vec<_> = lines[1].split_whitespace().collect();
+            assert_eq!(shown, TITLES[..columns], "{lines:#?}");
+            for (line, pid, resident) in
+                [(&lines[2], "4194304 ", "1023 MiB"), (&lines[3], "27210 ", "5 MiB")]
+            {
+                assert!(line.starts_with(pid), "{lines:#?}");
+                let mut rest = &line[pid.len()..];
+                for text in ["python3.12-serv ", resident]
+                    .into_iter()
+                    .chain(figures.into_iter().take(columns - FEWEST))
+                {
+                    let (before, after) = rest.split_once(text).expect(text);
+                    assert_eq!(before.trim(), "", "{lines:#?}");
+                    rest = after;
+                }
+                assert_eq!(rest.contains('█'), width == 200, "{lines:#?}");
+            }
+        }
+        // Names go before figures do.
+        let lines = drawn(24);
+        assert!(
+            lines[2].starts_with("4194304 python") && lines[2].trim_end().ends_with("1023 MiB")
+        );
     }
 }
