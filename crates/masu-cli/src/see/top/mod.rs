@@ -42,7 +42,7 @@ next column, p has it give free memory back, q ends.
 Exit codes:
   0    2 mistyped command line")]
 pub struct Order {
-    /// Print the table once, as it is after a second; so where the output is no terminal
+    /// Print the table once, as it is after a second; the default when the output is not a terminal
     #[arg(long)]
     pub once: bool,
 
@@ -59,12 +59,19 @@ pub struct Order {
     pub every: Duration,
 }
 
-/// Carries out `order` and returns the exit code.
+/// Whether there is a terminal that can be drawn on.
+#[cfg(feature = "screen")]
+fn is_screen() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+    !is_dumb && stdout().is_terminal() && stdin().is_terminal()
+}
+
+/// Does what `order` says; the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let mut list = List::new(order.sort);
     list.look();
     #[cfg(feature = "screen")]
-    if !order.once && !order.json && stdout().is_terminal() && stdin().is_terminal() {
+    if !order.once && !order.json && is_screen() {
         return screen::run(list, order.every);
     }
     // A rate takes two measurements.
