@@ -145,7 +145,9 @@ pub struct Class {
     pub live: u64,
     /// Blocks that fit into the spans.
     pub capacity: u64,
-    /// Resident bytes of what is free in the spans.
+    /// Resident bytes of the live ones.
+    pub live_bytes: u64,
+    /// Resident bytes of what is free in the spans, as `free_in_spans` counts them.
     pub free_bytes: u64,
 }
 

@@ -97,7 +97,8 @@ impl Window<'_> {
             class.spans += 1;
             class.live += fill.live;
             class.capacity += l.granule / span.size;
-            class.free_bytes += fill.free;
+            class.live_bytes += fill.live_bytes;
+            class.free_bytes += fill.free - fill.whole;
             account.allocated += fill.live * span.size;
             account.rounding_at_most += fill.live * (span.size - sizes[span.class - 1] - 1);
         }

@@ -53,45 +53,34 @@ fn live(account: &Account) -> Option<Advice> {
         &[Kind::LiveSmall, Kind::LiveMedium, Kind::LiveHuge, Kind::LiveHardened, Kind::LiveHooked],
     );
     let rounding = account.rounding_at_most.min(bytes);
-    let largest = account.classes.iter().max_by_key(|class| class.live * class.size);
-    let mut of = Vec::new();
-    if let Some(class) = largest.filter(|class| class.live > 0) {
-        let size = Bytes(class.size);
-        of.push(format!(
-            "{} blocks of up to {size} ({})",
-            class.live,
-            Bytes(class.live * class.size)
-        ));
-    }
-    if account.medium_blocks > 0 {
-        of.push(format!(
-            "{} ({})",
-            counted(account.medium_blocks, "medium"),
-            Bytes(sum(account, &[Kind::LiveMedium]))
-        ));
-    }
-    if account.huge_blocks > 0 {
-        of.push(format!(
-            "{} ({})",
-            counted(account.huge_blocks, "huge"),
-            Bytes(sum(account, &[Kind::LiveHuge]))
-        ));
-    }
-    if account.hardened_blocks > 0 {
-        of.push(format!(
-            "{} in the hardened heap ({})",
-            account.hardened_blocks,
-            Bytes(sum(account, &[Kind::LiveHardened]))
-        ));
-    }
-    let hooked = sum(account, &[Kind::LiveHooked]);
-    if hooked > 0 {
-        of.push(format!("{} in memory of the program's own hooks", Bytes(hooked)));
-    }
+    // All figures are of resident bytes, as their sum is.
+    let largest = account.classes.iter().max_by_key(|class| class.live_bytes);
+    let (small, size) = largest.map_or((0, 0), |class| (class.live_bytes, class.size));
+    let small_blocks = largest.map_or(0, |class| class.live);
+    let of: Vec<_> = [
+        (format!("{small_blocks} blocks of up to {}", Bytes(size)), small),
+        (counted(account.medium_blocks, "medium"), sum(account, &[Kind::LiveMedium])),
+        (counted(account.huge_blocks, "huge"), sum(account, &[Kind::LiveHuge])),
+        (
+            format!("{} in the hardened heap", account.hardened_blocks),
+            sum(account, &[Kind::LiveHardened]),
+        ),
+        ("those in memory of the program's own hooks".into(), sum(account, &[Kind::LiveHooked])),
+    ]
+    .into_iter()
+    .filter(|(_, bytes)| *bytes > 0)
+    .map(|(name, bytes)| format!("{name} ({})", Bytes(bytes)))
+    .collect();
     let most =
         if of.is_empty() { String::new() } else { format!(", most of all {}", of.join(", ")) };
+    let untouched = match account.allocated.saturating_sub(bytes) {
+        rest if rest as f64 >= bytes as f64 * WORTH => {
+            format!(" {} more of its blocks are not resident.", Bytes(rest))
+        }
+        _ => String::new(),
+    };
     let why = format!(
-        "It has allocated them and not freed them{most}. At most {} of that is rounding to block sizes.",
+        "It has allocated them and not freed them{most}.{untouched} At most {} of that is rounding to block sizes.",
         Bytes(rounding)
     );
     let todo = "No allocator can give them back. If they grow without end, find out who allocates them: \
@@ -109,8 +98,8 @@ fn spans(account: &Account) -> Option<Advice> {
     let worst = account.classes.iter().max_by_key(|class| class.free_bytes)?;
     let share = worst.live as f64 / worst.capacity.max(1) as f64 * 100.0;
     let why = format!(
-        "Other blocks of the same 64 KiB are still in use, so only pages without any can go back. Most of it, {}, is \
-         among blocks of {}, of whose {} spans {share:.0} % is in use.",
+        "Other blocks of the same 64 KiB are still in use, so only pages without any can go back. Most of them, {}, \
+         are among blocks of {}, of whose {} spans {share:.0} % is in use.",
         Bytes(worst.free_bytes),
         Bytes(worst.size),
         worst.spans
@@ -131,8 +120,11 @@ fn held(account: &Account) -> Option<Advice> {
     let threads = account.threads.len();
     let why = format!(
         "{threads} threads and heaps keep blocks at hand, so that malloc takes no lock. What a sleeping thread holds \
-         of medium blocks and of others' blocks is taken from it after {}; its bins stay.",
-        decay(account)
+         of medium blocks and of others' blocks {}; its bins stay.",
+        match account.going_back.decay_ms {
+            Some(_) => format!("is taken from it after {}", decay(account)),
+            None => "stays with it, since decay is never".into(),
+        }
     );
     let todo = "If the process has more threads than it needs, use fewer. MASU_RUN_CACHE=0 keeps no medium blocks in \
                 threads; MASU_POLICY=low-memory keeps less of everything.";
@@ -149,7 +141,7 @@ fn decay(account: &Account) -> String {
     match account.going_back.decay_ms {
         Some(ms) if ms % 1000 == 0 => format!("{} s", ms / 1000),
         Some(ms) => format!("{ms} ms"),
-        None => "no time at all (decay is never)".into(),
+        None => "never".into(),
     }
 }
 
@@ -228,8 +220,9 @@ fn tables(account: &Account) -> Option<Advice> {
 fn profile(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Profile]),
-        "{} are the heap profile.",
-        "It remembers each sample that is alive and each stack once, and stays when the profile is switched off.",
+        "{} are recorded stacks.",
+        "The heap profile remembers each sample that is alive and each stack once, and stays when it is switched off. \
+         Guards, too, keep the rules by which stacks are walked.",
         "A larger MASU_PROF_RATE takes fewer samples, and less memory.",
     )
 }
@@ -331,7 +324,7 @@ fn swapped(account: &Account) -> Option<Advice> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use masu_inspect::account::{GoingBack, Part};
+    use masu_inspect::account::{Class, GoingBack, Part};
 
     /// Of a process with one thread, that has so much of some kinds.
     fn account(parts: &[(Kind, i64)]) -> Account {
@@ -368,6 +361,35 @@ mod tests {
     fn only(account: &Account) -> Advice {
         let [advice] = &of(account)[..] else { panic!("{:?}", of(account)) };
         advice.clone()
+    }
+
+    #[test]
+    fn parts_are_no_larger_than_the_whole() {
+        let mut account = account(&[(Kind::LiveSmall, 404 << 10), (Kind::FreeInSpans, 200 << 10)]);
+        let class = |size, live, live_bytes, free_bytes| Class {
+            size,
+            spans: 4,
+            live,
+            capacity: 4 * (64 << 10) / size,
+            live_bytes,
+            free_bytes,
+        };
+        account.classes =
+            vec![class(9344, 100, 104 << 10, 0), class(1024, 300, 300 << 10, 200 << 10)];
+        (account.medium_blocks, account.huge_blocks) = (1, 1);
+        account.allocated = 200 << 20;
+        let [live, free] = &of(&account)[..] else { panic!("{:?}", of(&account)) };
+        let said = "most of all 300 blocks of up to 1 KiB (300 KiB). 200 MiB more of its blocks are not resident.";
+        assert!(live.why.contains(said), "{live:?}");
+        assert!(free.why.contains("Most of them, 200 KiB, are among blocks of 1 KiB"), "{free:?}");
+    }
+
+    #[test]
+    fn what_threads_keep_is_not_taken_where_decay_is_never() {
+        let mut account = account(&[(Kind::Bins, 1 << 20)]);
+        assert!(only(&account).why.contains("is taken from it after 500 ms; its bins stay"));
+        account.going_back.decay_ms = None;
+        assert!(only(&account).why.contains("stays with it, since decay is never; its bins stay"));
     }
 
     #[test]
