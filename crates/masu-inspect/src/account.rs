@@ -59,7 +59,7 @@ pub enum Kind {
     FreeHooked,
     /// masu's tables.
     Tables,
-    /// The heap profile: samples and stacks, and the rules by which stacks are walked.
+    /// Recorded stacks: the samples and stacks of the heap profile, and the rules by which it and guards walk stacks.
     Profile,
     /// Guarded blocks, with what lies on their pages.
     Guards,

@@ -58,7 +58,7 @@ fn name(part: &Part) -> String {
         Kind::HugeEnds => "behind the ends of huge blocks",
         Kind::HugePages => "parts of huge pages that nothing has used",
         Kind::Tables => "tables",
-        Kind::Profile => "the heap profile",
+        Kind::Profile => "recorded stacks",
         Kind::Guards => "guarded blocks, and the rest of their pages",
         Kind::GuardRecords => "guarded blocks' stacks",
         Kind::LiveHardened => "in the hardened heap",
