@@ -74,7 +74,7 @@ fn a_report_about_any_block_has_its_stacks() {
         // At a page's end there is nothing to write to.
         if bytes % 4096 != 0 {
             let outcome = run("writes_beyond", bytes, no).run().killed_by(SIGABRT);
-            told(&outcome, "was written to 1 bytes beyond its end", ending);
+            told(&outcome, "was written to 1 byte beyond its end", ending);
         } else {
             told(
                 &run("writes_beyond", bytes, "").run().killed_by(SIGSEGV),
@@ -108,7 +108,7 @@ fn a_guarded_block_has_its_stacks_as_well() {
     };
     told_of("frees_twice", SIGABRT, "double free of 0x", &["now", "allocated", "freed"]);
     told_of("reads_freed", SIGSEGV, "which was freed", &["accessed", "allocated", "freed"]);
-    told_of("writes_beyond", SIGABRT, "1 bytes beyond its end", &["allocated", "freed"]);
+    told_of("writes_beyond", SIGABRT, "1 byte beyond its end", &["allocated", "freed"]);
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn every_mistake_is_found_when_every_block_is_guarded() {
     for (case, signal, line, stacks) in [
         ("writes_beyond", SIGSEGV, "write to ", &accessed[..]),
         ("writes_beyond", SIGSEGV, " bytes beyond the end of the block of 100 bytes", &accessed),
-        ("writes_before", SIGSEGV, " bytes before the start of the block of 100 bytes", &accessed),
+        ("writes_before", SIGSEGV, " before the start of the block of 100 bytes", &accessed),
         ("reads_freed", SIGSEGV, "50 bytes into the block of 100 bytes", &freed),
         ("reads_freed", SIGSEGV, "which was freed", &freed),
         ("reads_freed", SIGSEGV, "read of ", &freed),
@@ -79,9 +79,9 @@ fn a_byte_beyond_the_end_is_found_by_the_free_where_no_page_ends() {
         return;
     }
     let outcome = run("writes_one_beyond_and_frees", "guard:1/1").run().killed_by(SIGABRT);
-    told(&outcome, "written to 1 bytes beyond its end", &["allocated", "freed"]);
+    told(&outcome, "written to 1 byte beyond its end", &["allocated", "freed"]);
     let goes_on = run("writes_one_beyond_and_frees", "guard:1/1,on_error:report").run().success();
-    told(&goes_on, "written to 1 bytes beyond its end", &["allocated", "freed"]);
+    told(&goes_on, "written to 1 byte beyond its end", &["allocated", "freed"]);
     let quiet = run("writes_one_beyond_and_frees", "guard:1/1,on_error:ignore").run().success();
     assert_eq!(quiet.stderr, "");
 }
@@ -137,12 +137,7 @@ fn a_core_file_says_which_block_it_was() {
             " bytes beyond the end of the block of 100 bytes at 0x",
             accessed,
         ),
-        (
-            "writes_before",
-            "guard:1/1",
-            " bytes before the start of the block of 100 bytes",
-            accessed,
-        ),
+        ("writes_before", "guard:1/1", " before the start of the block of 100 bytes", accessed),
         ("reads_freed", "guard:1/1", "50 bytes into the block of 100 bytes at 0x", freed),
         ("reads_freed_in_a_thread", "guard:1/1", ", which was freed", freed),
         ("faults_elsewhere", "", "a null pointer, or a field of one", &accessed[..1]),

@@ -118,7 +118,7 @@ fn top_answers_to_its_keys() {
                 && screen.contains("q quit")
         });
         assert!(screen.contains("masu top") && screen.contains("by resident"), "{screen}");
-        for title in ["pid", "program", "resident", "live", "free", "allocates", "trend"] {
+        for title in ["pid", "program", "resident", "live", "dirty", "allocates", "trend"] {
             assert!(screen.contains(title), "{title}:\n{screen}");
         }
         assert!(line(&screen, &large) < line(&screen, &small), "{screen}");
@@ -126,7 +126,7 @@ fn top_answers_to_its_keys() {
             // There is room for the trend of the last looks.
             top.shows(|screen| screen.contains("▁▁▁▁▁"));
         }
-        for by in ["live", "free", "rate", "pid"] {
+        for by in ["live", "dirty", "rate", "pid"] {
             top.press("s");
             top.shows(|screen| screen.contains(&format!("by {by}")));
         }

@@ -203,9 +203,8 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
             text.str(" was freed before and not allocated again");
         }
         Wrong::Inside { start, bytes } => {
-            text.str("it points ")
-                .decimal((p.addr() - start) as u64)
-                .str(" bytes into the block of ");
+            text.str("it points ").count((p.addr() - start) as u64, "byte");
+            text.str(" into the block of ");
             text.decimal(bytes as u64).str(" bytes at ").hex(start as u64);
             text.str(" (a pointer that was moved?)");
         }
@@ -229,7 +228,7 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
         }
         Wrong::Overrun { bytes, at } => {
             text.str("the block of ").decimal(bytes as u64);
-            text.str(" bytes was written to ").decimal(at as u64 + 1).str(" bytes beyond its end");
+            text.str(" bytes was written to ").count(at as u64 + 1, "byte").str(" beyond its end");
         }
         Wrong::Near { bytes, behind } => {
             text.str("somebody wrote just ").str(if behind { "behind" } else { "before" });

@@ -52,6 +52,11 @@ impl<'a> Text<'a> {
         self.bytes(decimal(n).as_bytes())
     }
 
+    /// So many of something: `1 byte`, `2 bytes`.
+    pub fn count(&mut self, n: u64, what: &str) -> &mut Self {
+        self.decimal(n).str(" ").str(what).str(if n == 1 { "" } else { "s" })
+    }
+
     /// Writes `n` as `0x…` in hexadecimal.
     pub fn hex(&mut self, n: u64) -> &mut Self {
         self.bytes(hex(n).as_bytes())
@@ -318,6 +323,14 @@ mod tests {
             assert_eq!(human_bytes(n).as_str(), human);
             assert_eq!(exact_bytes(n).as_str(), exact);
         }
+    }
+
+    #[test]
+    fn counts() {
+        let text = written(|t| {
+            _ = t.count(0, "byte").str(", ").count(1, "byte").str(", ").count(2, "byte")
+        });
+        assert_eq!(text, "0 bytes, 1 byte, 2 bytes");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub enum Kind {
     HugeEnds,
     /// Parts of huge pages of 2 MiB that no block has used: they came with the rest.
     HugePages,
-    /// What is free in the hardened heap: in slabs that have blocks in use, in quarantine, or about to go back.
+    /// What is free in the hardened heap: in slabs that have blocks in use, in quarantine, or not yet returned.
     FreeHardened,
     /// What is free in memory of extent hooks.
     FreeHooked,

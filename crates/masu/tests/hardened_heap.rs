@@ -254,7 +254,7 @@ fn a_double_free_by_another_door_is_stopped() {
 
 #[test]
 fn a_byte_beyond_the_end_is_seen() {
-    let says = "the block of 100 bytes was written to 1 bytes beyond its end";
+    let says = "the block of 100 bytes was written to 1 byte beyond its end";
     stopped("a_byte_beyond_the_end_is_seen", says, |heap| {
         let block = block(heap, 100);
         // SAFETY: there is none: this is the mistake.

@@ -111,7 +111,7 @@ impl Routes {
         if processes.is_empty() {
             page.push_str("<p>No process that may be read runs on masu.\n");
         } else {
-            page.push_str("<table>\n<tr><th>pid<th>program<th>resident<th>live<th>free\n");
+            page.push_str("<table>\n<tr><th>pid<th>program<th>resident<th>live<th>dirty\n");
         }
         for process in &processes {
             let [rss, live, free] =

@@ -40,7 +40,7 @@ const TOO_MUCH: u8 = 3;
 /// Who allocates what is in use? Sample a program's memory by the stacks that ask for it.
 ///
 /// Runs COMMAND on masu with a heap profile, takes the profile of a process that runs already, or shows one that
-/// was written before. It shows which places in the program had most memory in use when it had most in use.
+/// was written before. It shows which code held the memory at the peak.
 /// Sampling costs the program little: one block in every 512 KiB is looked at, and figures come with the
 /// margin that the truth lies in 95 times in a hundred.
 #[derive(Args)]

@@ -17,7 +17,7 @@ const OFF: u8 = 3;
 /// What holds the memory of a process?
 ///
 /// Accounts for every resident byte of a process that runs on masu: the program's blocks, free blocks beside them,
-/// what threads keep, pages that are about to go back, masu's own tables, and what is not masu's. Then says what is
+/// what threads keep, free pages, not yet returned, masu's own tables, and what is not masu's. Then says what is
 /// worth doing. The process is neither stopped nor asked, and need not be prepared.
 ///
 /// Of a process that has crashed, --core says which block the fault was at.

@@ -96,13 +96,16 @@ pub fn draw(name: &str, process: u32, samples: &[Sample], frame: Frame) -> Strin
         Bytes(last.resident * 1024)
     );
     let head: String = head.chars().take(frame.columns).collect();
-    let mut text = format!("{BOLD}{head}{BOLD:#}\n");
-    let curves = [("resident", &resident), ("free, to go back", &free)];
+    let mut text = format!("{BOLD}{head}{BOLD:#}\n\n");
+    let curves = [("resident", &resident), ("free, not yet returned", &free)];
     text.push_str(&chart::draw_within(&curves, frame.columns, frame.chart));
     let events = events(samples);
     let sum = Bytes(last.back * 1024);
     if events.is_empty() {
-        let _ = writeln!(text, "\nNothing much went back ({sum}).");
+        text.push_str(&match last.back {
+            0 => "\nNothing went back.\n".to_owned(),
+            _ => format!("\nLittle went back ({sum}).\n"),
+        });
         return text;
     }
     let _ = writeln!(text, "\n{BOLD}{sum} went back{BOLD:#}");

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use clap::Args;
+use masu_core::text::human_bytes;
 use masu_inspect::statistics::{self, IN_BYTES, Statistics};
 
 use super::{failure, print};
-use crate::bytes::Bytes;
 use crate::failure::Failure;
 
 /// What has masu done in a process so far?
@@ -58,7 +58,8 @@ fn json(process: u32, name: &str, masu: &str, statistics: &Statistics) -> String
 fn text(process: u32, name: &str, statistics: &Statistics) -> String {
     let mut text = format!("masu: statistics of process {process} ({name})\n");
     for (i, (name, n)) in statistics.iter().enumerate() {
-        let rounded = if i < IN_BYTES { format!("  {}", Bytes(*n)) } else { String::new() };
+        let rounded =
+            if i < IN_BYTES { format!("  {}", human_bytes(*n).as_str()) } else { String::new() };
         let _ = writeln!(text, "masu:   {name:<20}{n:>16}{rounded}");
     }
     text

@@ -122,8 +122,8 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
         let story = Story::of_slot(slot);
         text.str("masu: ").str(if behind { "overflow" } else { "underflow" }).str(" of ");
         story.name(text);
-        text.str(": it was written to ").decimal(far);
-        text.str(if behind { " bytes beyond its end" } else { " bytes before its start" });
+        text.str(": it was written to ").count(far, "byte");
+        text.str(if behind { " beyond its end" } else { " before its start" });
         text.str(", as its free found").line();
         story.tell(false, text);
     });
@@ -166,11 +166,11 @@ pub fn fault(address: usize, writes: Option<bool>) {
         });
         text.hex(address as u64).str(": ");
         if address < start {
-            text.decimal((start - address) as u64).str(" bytes before the start of ");
+            text.count((start - address) as u64, "byte").str(" before the start of ");
         } else if address >= end {
-            text.decimal((address - end) as u64 + 1).str(" bytes beyond the end of ");
+            text.count((address - end) as u64 + 1, "byte").str(" beyond the end of ");
         } else {
-            text.decimal((address - start) as u64).str(" bytes into ");
+            text.count((address - start) as u64, "byte").str(" into ");
         }
         story.name(text);
         text.str(if story.is_live { "" } else { ", which was freed" }).line();

@@ -169,14 +169,14 @@ impl Heap {
     /// # if std::env::var_os("CHILD").is_none() {
     /// #     let this = std::env::current_exe().unwrap();
     /// #     let end = std::process::Command::new(this).env("CHILD", "1").output().unwrap();
-    /// #     assert!(String::from_utf8_lossy(&end.stderr).contains("written to 1 bytes beyond its end"));
+    /// #     assert!(String::from_utf8_lossy(&end.stderr).contains("written to 1 byte beyond its end"));
     /// #     panic!("as it should");
     /// # }
     /// let heap = Heap::hardened().unwrap();
     /// let mut block = Box::new_in([0u8; 100], &heap);
     /// // SAFETY: there is none: this is the mistake.
     /// unsafe { block.as_mut_ptr().add(100).write_volatile(1) };
-    /// drop(block); // masu: free of 0x…: the block of 100 bytes was written to 1 bytes beyond its end
+    /// drop(block); // masu: free of 0x…: the block of 100 bytes was written to 1 byte beyond its end
     /// ```
     #[cfg(feature = "hardened")]
     pub fn hardened() -> Result<Heap, HeapError> {

@@ -91,11 +91,16 @@ impl Raw {
     fn position(&self) -> String {
         let (start, end, address) = (self.start, self.start + self.bytes, self.address);
         match address {
-            _ if address < start => format!("{} bytes before the start of", start - address),
-            _ if address >= end => format!("{} bytes beyond the end of", address - end + 1),
-            _ => format!("{} bytes into", address - start),
+            _ if address < start => format!("{} before the start of", bytes(start - address)),
+            _ if address >= end => format!("{} beyond the end of", bytes(address - end + 1)),
+            _ => format!("{} into", bytes(address - start)),
         }
     }
+}
+
+/// So many bytes.
+fn bytes(n: u64) -> String {
+    if n == 1 { "1 byte".into() } else { format!("{n} bytes") }
 }
 
 impl Found {

@@ -25,7 +25,7 @@ pub fn render(ended: &Ended) -> String {
             "accessed"
         }
         None => {
-            text.push_str("there was no fault that an address belongs to\n");
+            text.push_str("there was no faulting address\n");
             "it was"
         }
     };

@@ -16,8 +16,9 @@ pub enum Column {
     Resident,
     /// What its blocks take
     Live,
-    /// What is free and about to go back
-    Free,
+    /// Free pages, not yet returned
+    #[value(alias = "free")]
+    Dirty,
     /// How fast it allocates
     Rate,
     /// The number of the process
@@ -45,7 +46,7 @@ pub struct Row {
     pub resident: u64,
     /// Bytes in blocks that the program holds.
     pub live: u64,
-    /// Free bytes not yet given back.
+    /// Bytes of free pages that are not yet returned.
     pub free: u64,
     /// Bytes given back so far.
     pub given_back: u64,
@@ -133,7 +134,7 @@ impl List {
         let key = |row: &Row| match self.sort {
             Column::Resident => Reverse(row.resident),
             Column::Live => Reverse(row.live),
-            Column::Free => Reverse(row.free),
+            Column::Dirty => Reverse(row.free),
             Column::Rate => Reverse(row.rate.unwrap_or(0)),
             Column::Pid => Reverse(u64::from(u32::MAX - row.pid)),
         };
@@ -206,7 +207,7 @@ mod tests {
             list.rows.iter().map(|row| row.pid).collect::<Vec<_>>()
         };
         assert_eq!(order(Column::Resident), [1, 2, 3]);
-        assert_eq!(order(Column::Free), [3, 2, 1]);
+        assert_eq!(order(Column::Dirty), [3, 2, 1]);
         assert_eq!(order(Column::Rate), [2, 3, 1]);
         assert_eq!(order(Column::Pid), [1, 2, 3]);
         assert_eq!((0..5).fold(Column::Live, |column, _| column.next()), Column::Live);

@@ -28,12 +28,12 @@ use list::List;
 /// Show every process that runs on masu, and what its memory does.
 ///
 /// Of each process on this machine, or in this container, that may be read: what is resident, what its blocks take,
-/// what is free and about to go back, how fast it allocates, and the trend. Nothing is stopped.
+/// which free pages are not yet returned, how fast it allocates, and the trend. Nothing is stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu top
-  masu top --once --sort free
+  masu top --once --sort dirty
   masu top --json | jq '.[] | select(.resident > 1e9)'
 
 Keys: ↑ ↓ choose a process, Enter explains it, h samples its heap for 10 s and shows who allocates, s sorts by the

@@ -10,8 +10,8 @@ use crate::bytes::Bytes;
 const BOLD: Style = Style::new().bold();
 
 /// The titles of the columns.
-pub const TITLES: [&str; 7] = ["pid", "program", "resident", "live", "free", "allocates", "trend"];
-/// The bars of a trend.
+pub const TITLES: [&str; 7] = ["pid", "program", "resident", "live", "dirty", "allocates", "trend"];
+/// What a trend is drawn with.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Returns the table.
