@@ -87,6 +87,21 @@ fn a_byte_beyond_the_end_is_found_by_the_free_where_no_page_ends() {
 }
 
 #[test]
+fn a_file_that_cannot_be_opened_is_told_of_behind_the_report() {
+    if !is_masu() {
+        return;
+    }
+    let outcome = run("writes_one_beyond_and_frees", "guard:1/1,guard_file:/nowhere/x").run();
+    let said = outcome.killed_by(SIGABRT).stderr;
+    assert!(said.contains("beyond its end, as its free found"), "{said}");
+    assert_eq!(
+        said.matches("masu: warning: guard_file: cannot open \"/nowhere/x\"").count(),
+        1,
+        "{said}"
+    );
+}
+
+#[test]
 fn without_a_report_the_fault_itself_ends_the_program() {
     if !is_masu() {
         return;

@@ -18,7 +18,9 @@ use crate::text::Text;
 pub static FILE: NamedFile = NamedFile::new();
 /// Its descriptor while it is open; 0 if it is not.
 static OPEN: AtomicU32 = AtomicU32::new(0);
-/// Whether an access has been reported: later faults may come from it.
+/// Whether it has been said that the file cannot be written.
+static MISSED: AtomicBool = AtomicBool::new(false);
+/// Whether an access has been told of: what follows it may come from it.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
 fn write(bytes: &[u8]) {
@@ -32,13 +34,22 @@ fn write(bytes: &[u8]) {
 /// Runs `f` with the text to write, and with the file open, if there is one.
 #[inline(never)]
 pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
-    let file = if features::GUARD { FILE.append().ok() } else { None };
+    let template = if features::GUARD { FILE.template() } else { None };
+    let opened = template.map(|_| FILE.append());
+    let file = opened.and_then(Result::ok);
     OPEN.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
     let mut sink = write as fn(&[u8]);
     f(&mut Text::new(&mut sink));
     OPEN.store(0, Ordering::Relaxed);
     if let Some(file) = file {
         file.close();
+    }
+    if let (Some(template), Some(Err(error))) = (template, opened)
+        && !MISSED.swap(true, Ordering::Relaxed)
+    {
+        let mut text = Text::new(&mut sink);
+        text.str("masu: warning: guard_file: cannot open ").quoted(template.to_bytes());
+        text.str(" (error ").decimal(error.0 as u64).str("); reports go to stderr only").line();
     }
 }
 
