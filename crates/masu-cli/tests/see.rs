@@ -3,6 +3,7 @@
 mod common;
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use common::{masu, stdout};
 
@@ -63,4 +64,17 @@ fn top_without_a_terminal_is_a_table() {
     let output = masu().args(["top", "--json", "--every", "10ms"]).output().unwrap();
     let rows: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(rows.is_array(), "{rows}");
+}
+
+#[test]
+fn top_on_a_dumb_terminal_is_a_table() {
+    // A machine without `script` has no terminal to offer.
+    let command =
+        format!("timeout --foreground 60 {} top --every 10ms", env!("CARGO_BIN_EXE_masu"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).env("TERM", "dumb");
+    let Ok(output) = script.stdin(Stdio::null()).output() else { return };
+    let table = stdout(&output);
+    assert!(output.status.success() && table.contains("pid program"), "{table}");
+    assert!(!table.contains("\x1b[?"), "{table:?}");
 }
