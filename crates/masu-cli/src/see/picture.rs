@@ -126,6 +126,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_went_back_is_said_if_it_is_nothing_or_little() {
+        let sample = |back| Sample { second: 1.0, resident: 9, free: 2, back };
+        let frame = || Frame { columns: 80, chart: 4, events: 1 };
+        assert!(draw("x", 7, &[sample(0)], frame()).ends_with("\nNothing went back.\n"));
+        assert!(draw("x", 7, &[sample(12)], frame()).ends_with("\nLittle went back (12 KiB).\n"));
+    }
+
+    #[test]
     fn a_picture_fits_its_terminal() {
         // Two megabytes go back every two seconds.
         let samples: Vec<_> = (0..40u32)

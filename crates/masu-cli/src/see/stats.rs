@@ -64,3 +64,15 @@ fn text(process: u32, name: &str, statistics: &Statistics) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_shown_as_the_process_shows_them() {
+        let text = text(7, "x", &vec![("allocated", 0), ("active", 1536)]);
+        let ends = ["process 7 (x)", " 0  0 B", " 1536  1.5 KiB"];
+        assert!(text.lines().zip(ends).all(|(line, end)| line.ends_with(end)), "{text}");
+    }
+}
