@@ -278,7 +278,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
     let kind = block.kind;
     let new = match kind {
         Kind::Medium if size > SMALL_MAX && size <= MEDIUM_MAX => medium_units(size) * UNIT,
-        Kind::Huge => size.max(MEDIUM_MAX + 1).next_multiple_of(UNIT),
+        Kind::Huge => size.max(huge::least(old)).next_multiple_of(UNIT),
         Kind::Hooked => size,
         _ => return false,
     };

@@ -28,7 +28,7 @@ use crate::deferred;
 use crate::ledger::{self, HUGE as LIVE};
 use crate::report;
 use crate::settings;
-use crate::size_class::{MEDIUM_MAX, UNIT};
+use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
 use crate::space::{self, Locked, RangeState, UNIT_BYTES, Window, address, record, unit_of, units};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{host, mem};
@@ -229,13 +229,19 @@ pub fn around(p: *const u8) -> Option<(usize, usize)> {
     record.is_live().then(|| (address(first), record.bytes.get()))
 }
 
+/// The fewest bytes to which a block of `old` bytes can be cut. One that is huge only because of its alignment may
+/// be as short as a medium block.
+pub fn least(old: usize) -> usize {
+    if old <= MEDIUM_MAX { SMALL_MAX + 1 } else { MEDIUM_MAX + 1 }
+}
+
 /// Changes the block at `p` to hold `size` bytes where it is, if possible; what it gains is zero if
 /// `zeroed`.
 ///
 /// # Safety
 /// `p` must be a live huge block of the caller's.
 pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
-    if size > isize::MAX as usize || size <= MEDIUM_MAX {
+    if size > isize::MAX as usize {
         return false;
     }
     let Some(unit) = unit_of(p) else { return false };
@@ -243,7 +249,7 @@ pub unsafe fn resize_in_place(p: *mut u8, size: usize, zeroed: bool) -> bool {
     let Some(space) = Locked::enter() else { return false };
     let record = record(unit);
     let old = record.bytes.get();
-    if bytes > old && !ledger::has_room(bytes - old) {
+    if size < least(old) || bytes > old && !ledger::has_room(bytes - old) {
         return false;
     }
     let had = record.units.get();

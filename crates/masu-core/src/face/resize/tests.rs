@@ -87,6 +87,29 @@ proptest! {
     }
 }
 
+/// A block that is huge only because of its alignment may be shorter than the least huge one.
+#[test]
+fn a_short_huge_block_shrinks_to_what_was_asked() {
+    let align = 1 << 20;
+    for (old, new) in [(500_000, 40_000), (500_000, 400_000), (700_000, 600_000), (100, 50)] {
+        // SAFETY: blocks that live until they are freed.
+        unsafe {
+            let p = realloc_exact(alloc_exact(old, align, false), new, 16, false);
+            assert_eq!(heap::usable_size(p), exact_size(new, 16), "{old} to {new}");
+            dealloc(p);
+            let p = alloc_exact(old, align, false);
+            assert!(resize_exact(p, new, false));
+            assert!(heap::usable_size(p) <= exact_size(old, align), "{old} to {new}");
+            assert!(heap::usable_size(p) >= new);
+            dealloc(p);
+            let p = realloc_slow(alloc_aligned(old, align), new, align);
+            assert!(heap::usable_size(p) <= exact_size(old, align), "{old} to {new}");
+            assert!(p.addr().is_multiple_of(align));
+            dealloc(p);
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_had_has_no_size() {
     assert_eq!(exact_size(usize::MAX, 16), 0);

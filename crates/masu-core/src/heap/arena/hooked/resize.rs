@@ -10,10 +10,11 @@ use super::memory::free_from;
 use super::request::Run;
 use super::{find, map, pointer};
 use crate::heap::arena::{Arena, table};
+use crate::huge;
 use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::run::UNITS;
-use crate::size_class::{MEDIUM_MAX, UNIT};
+use crate::size_class::UNIT;
 use crate::sync::Ordering;
 
 /// Resizes a block of hook memory where it is, to at least `size` bytes; what it gains is zero if `zeroed`.
@@ -30,8 +31,7 @@ pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
     if chunk.state.get() != State::Huge || size > isize::MAX as usize {
         return size <= old && size.next_multiple_of(UNIT) == old;
     }
-    // A block that is huge only because of its alignment may be shorter.
-    let new = size.max(old.min(MEDIUM_MAX + 1)).next_multiple_of(UNIT);
+    let new = size.max(huge::least(old)).next_multiple_of(UNIT);
     let Some(heap) = table::by_id(chunk.heap()) else { return false };
     if new <= old {
         heap.shrink_hooked(chunk, old, new);
