@@ -9,6 +9,7 @@ use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
 use crate::size_class::{MEDIUM_MAX, TABLE_MAX, UNIT};
 use crate::span::Span;
+use crate::sync::{AtomicBool, Ordering};
 use crate::tuning::LARGER_WASTE_SIXTEENTHS;
 use crate::{purge, settings};
 
@@ -113,20 +114,31 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     if size == 0 || size == block.bytes {
         return false;
     }
+    let longer = LONGER.load(Ordering::Relaxed) && !settings::hardened();
     let align = align.max(16);
     let asked = bytes_for(size, align, false);
     if block.kind == Kind::Hardened || block.kind == Kind::Guarded && settings::hardened() {
         // It has what was asked for, or what the exact request for that gives.
         return asked != block.bytes && bytes_for(size, align, true) != block.bytes;
     }
-    let short = match block.kind {
-        Kind::Own | Kind::Remote | Kind::Guarded => false,
-        Kind::Medium | Kind::Hooked => block.bytes <= TABLE_MAX,
-        Kind::Huge => block.bytes <= MEDIUM_MAX + UNIT,
-        Kind::Spare => true,
-        Kind::Hardened => false,
-    };
+    let short = longer
+        || match block.kind {
+            Kind::Own | Kind::Remote | Kind::Guarded => false,
+            Kind::Medium | Kind::Hooked => block.bytes <= TABLE_MAX,
+            Kind::Huge => block.bytes <= MEDIUM_MAX + UNIT,
+            Kind::Spare => true,
+            Kind::Hardened => false,
+        };
     !short && (asked == 0 || block.bytes > 2 * asked + LARGER_WASTE_SIXTEENTHS * 16)
+}
+
+/// Whether blocks may be longer than what was requested last: one could not shrink for want of memory.
+static LONGER: AtomicBool = AtomicBool::new(false);
+
+/// Accepts from now on that blocks are longer than a sized free says.
+#[cold]
+pub(super) fn expect_longer() {
+    LONGER.store(true, Ordering::Relaxed);
 }
 
 /// Does what the hot path of a free has left to do, out of line.

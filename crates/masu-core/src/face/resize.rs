@@ -19,11 +19,12 @@ use crate::report::{self, Act};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, class_of, medium_units};
 use crate::sys::host;
-use crate::{huge, prof, purge, run, spare};
+use crate::{huge, prof, purge, run, settings, spare};
 use core::ptr::null_mut;
 
 /// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null if
-/// memory is out, and the block is then unchanged. 16-byte aligned.
+/// memory is out, and the block is then unchanged; a block that is to shrink then stays where it is,
+/// except in a hardened process. 16-byte aligned.
 ///
 /// # Safety
 /// `p` must be a live block.
@@ -214,16 +215,24 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         None if exact => alloc_exact(size, align, false),
         None => alloc_aligned(size, align),
     };
-    if !to.is_null() {
-        let fits = if exact { new } else { size };
-        // SAFETY: two blocks, each at least as long as what is written to it; `p` is given up.
-        unsafe {
-            host::copy(p, to, old.min(asked).min(fits));
-            if zeroed && new > old {
-                to.add(old).write_bytes(0, new - old);
-            }
-            dealloc_out_of_line(p);
+    if to.is_null() {
+        if exact || size > old || settings::hardened() || !p.addr().is_multiple_of(align) {
+            return to;
         }
+        free::expect_longer();
+        // Programs do not expect that a block cannot shrink. A huge one still gives up what it can.
+        // SAFETY: passed on.
+        unsafe { resize(p, &block, size, false) };
+        return p;
+    }
+    let fits = if exact { new } else { size };
+    // SAFETY: two blocks, each at least as long as what is written to it; `p` is given up.
+    unsafe {
+        host::copy(p, to, old.min(asked).min(fits));
+        if zeroed && new > old {
+            to.add(old).write_bytes(0, new - old);
+        }
+        dealloc_out_of_line(p);
     }
     to
 }

@@ -1,8 +1,9 @@
 //! Sizes known before, zeroes to the last usable byte, alignment and contents through resizing.
 
 use super::*;
-use crate::dealloc;
+use crate::own_process::alone;
 use crate::{ALIGN_MAX, exact_size};
+use crate::{dealloc, dealloc_sized};
 use proptest::prelude::*;
 
 const ALIGNS: [usize; 8] = [1, 16, 64, 128, 512, 4096, 64 << 10, 2 << 20];
@@ -108,6 +109,30 @@ fn a_short_huge_block_shrinks_to_what_was_asked() {
             dealloc(p);
         }
     }
+}
+
+#[test]
+fn a_block_that_cannot_move_still_shrinks_and_is_freed_by_its_new_size() {
+    alone!(a_block_that_cannot_move_still_shrinks_and_is_freed_by_its_new_size, || {
+        let heap = crate::Arena::create().expect("memory for a heap");
+        for (old, new) in [(900, 100), (5000, 100), (100_000, 100), (3_000_000, 100)] {
+            let p = heap.alloc(old, 16, false);
+            // SAFETY: live, and that long, until it is freed.
+            unsafe {
+                p.write_bytes(7, old);
+                heap.set_limits(usize::MAX, 1);
+                assert!(realloc_exact(p, new, 16, false).is_null(), "{old} to {new}");
+                assert_eq!(realloc(p, new), p, "{old} to {new}");
+                assert!(heap::usable_size(p) >= new);
+                assert_eq!(*p.add(new - 1), 7);
+                heap.set_limits(usize::MAX, usize::MAX);
+                dealloc_sized(p, new);
+            }
+        }
+        assert_eq!(heap.stats().blocks, 0);
+        // SAFETY: it has no blocks.
+        unsafe { heap.destroy() };
+    });
 }
 
 #[test]
