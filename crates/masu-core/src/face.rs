@@ -45,6 +45,11 @@ pub unsafe fn usable_size(p: *const u8) -> usize {
     unsafe { heap::usable_size(p) }
 }
 
+/// Whether a block starts at a pointer, as far as that can be told; no pointer is reported. O(1).
+pub fn is_block(p: *const u8) -> bool {
+    heap::block::Block::find(p).is_some()
+}
+
 /// Gives memory that has been free for the decay time back to the kernel, if a look is due.
 pub fn purge_if_due() {
     crate::purge::due();

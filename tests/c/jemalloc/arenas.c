@@ -78,6 +78,28 @@ CASE(a_reset_arena_can_be_used_again) {
     CHECK(resident_kib() < 200 << 10, "%ld KiB", resident_kib());
 }
 
+CASE(a_pointer_to_no_block_lies_in_no_arena) {
+    unsigned arena = 77, made;
+    READ("arenas.create", &made);
+    int own = MALLOCX_ARENA(made) | MALLOCX_TCACHE_NONE;
+    char *blocks[] = {malloc(1000),       malloc(100000),       malloc(3 << 20),
+                      mallocx(1000, own), mallocx(100000, own), mallocx(3 << 20, own)};
+    char *pointers[9] = {(char *)&arena, (char *)8, NULL};
+    for (int i = 0; i < 6; i++) pointers[3 + i] = blocks[i] + 8;
+    for (int i = 0; i < 9; i++) {
+        size_t length = sizeof arena;
+        int error = mallctl("arenas.lookup", &arena, &length, &pointers[i], sizeof *pointers);
+        // jemalloc knows the pages of small blocks only.
+        CHECK(error == EINVAL || (error == 0 && arena != 77), "pointer %d: %d, %u", i, error, arena);
+    }
+    for (int i = 0; i < 6; i++) {
+        size_t length = sizeof arena;
+        int error = mallctl("arenas.lookup", &arena, &length, &blocks[i], sizeof *blocks);
+        CHECK(error == 0 && (arena == made) == (i >= 3), "block %d: %d, %u", i, error, arena);
+        dallocx(blocks[i], 0);
+    }
+}
+
 CASE(a_destroyed_arena_is_gone_and_its_number_free) {
     char name[64];
     unsigned arena = create(), again;

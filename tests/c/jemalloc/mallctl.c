@@ -61,6 +61,58 @@ CASE(a_wrong_length_is_einval_and_copies_what_fits) {
     CHECK(mallctl("arenas.dirty_decay_ms", NULL, NULL, &narrow, 1) == EINVAL, "a short time");
 }
 
+// What a call with a wrong place for the old value would make is not made, and nothing is set.
+CASE(a_wrong_length_changes_nothing) {
+    const char *makers[] = {"arenas.create", "tcache.create", "experimental.arenas_create_ext"};
+    unsigned before, after, made;
+    READ("arenas.narenas", &before);
+    for (int n = 0; n < 3; n++) {
+        // More than there are numbers.
+        for (int i = 0; i < 1500; i++) {
+            uint64_t wide = 7;
+            size_t length = sizeof wide;
+            int error = mallctl(makers[n], &wide, &length, NULL, 0);
+            CHECK(error == EINVAL && length == 0 && wide == 7, "%s: %d, %zu", makers[n], error, length);
+            CHECK(mallctl(makers[n], NULL, NULL, NULL, 0) == EINVAL, "%s without a place", makers[n]);
+            length = sizeof made;
+            CHECK(mallctl(makers[n], NULL, &length, NULL, 0) == EINVAL, "%s to null", makers[n]);
+        }
+    }
+    READ("arenas.narenas", &after);
+    CHECK(after == before, "%u arenas, then %u", before, after);
+    READ("arenas.create", &made);
+    READ("tcache.create", &after);
+    CHECK(WRITE("tcache.destroy", after) == 0, "%u", after);
+    struct {
+        const char *name;
+        size_t size;
+        uint64_t new;
+    } settings[] = {{"thread.arena", 4, made},
+                    {"arenas.dirty_decay_ms", 8, 1234},
+                    {"arena.0.dirty_decay_ms", 8, 1234},
+                    {"arenas.muzzy_decay_ms", 8, 1234},
+                    {"background_thread", 1, 0}};
+    bool on = true;
+    CHECK(WRITE("background_thread", on) == 0, "on");
+    for (size_t n = 0; n < sizeof settings / sizeof *settings; n++) {
+        uint64_t old = 0, now = 0;
+        size_t size = settings[n].size, length = size;
+        CHECK(mallctl(settings[n].name, &old, &length, NULL, 0) == 0, "%s", settings[n].name);
+        length = 3;
+        int error = mallctl(settings[n].name, &now, &length, &settings[n].new, size);
+        CHECK(error == EINVAL, "%s: %d", settings[n].name, error);
+        now = 0;
+        length = size;
+        CHECK(mallctl(settings[n].name, &now, &length, NULL, 0) == 0, "%s", settings[n].name);
+        CHECK(now == old, "%s: %ld, then %ld", settings[n].name, (long)old, (long)now);
+    }
+    char *name = NULL;
+    for (size_t length = 0; length < 8; length++) {
+        size_t given = length;
+        CHECK(mallctl("arena.0.name", &name, &given, NULL, 0) == EINVAL, "a name into %zu", length);
+    }
+}
+
 CASE(numbers_do_what_names_do) {
     const char *names[] = {"version", "epoch", "stats.allocated", "arenas.quantum",
                            "thread.tcache.enabled"};
@@ -355,6 +407,8 @@ CASE(decay_times_can_be_set) {
             READ(names[n], &now);
             CHECK(now == values[v], "%s: %zd instead of %zd", names[n], now, values[v]);
         }
+        CHECK(WRITE(names[n], bad) != 0, "%s took %zd", names[n], bad);
+        bad = INT64_MAX;
         CHECK(WRITE(names[n], bad) != 0, "%s took %zd", names[n], bad);
         CHECK(WRITE(names[n], first) == 0, "%s", names[n]);
     }

@@ -117,12 +117,14 @@ fn known_or_all(call: &Call) -> Answer {
 
 /// `arenas.create`.
 pub fn create(call: &Call) -> Answer {
+    call.must_read(size_of::<u32>())?;
     let hooks = call.new_pointer()?;
     make(call, hooks.unwrap_or(null_mut()).cast(), false)
 }
 
 /// `experimental.arenas_create_ext`: hooks, and whether the heap's metadata lies in their memory.
 pub fn create_with(call: &Call) -> Answer {
+    call.must_read(size_of::<u32>())?;
     let settings = call.new_struct::<Settings>()?;
     let (hooks, records) = settings.map_or((null_mut(), 0), |s| (s.hooks, s.metadata_use_hooks));
     make(call, hooks, records != 0)
@@ -165,8 +167,7 @@ pub fn lookup(call: &Call) -> Answer {
     let p = call.new_pointer()?.ok_or(EINVAL)?;
     match of(p) {
         Some(heap) => call.unsigned(number_of(heap).ok_or(EINVAL)? as u32),
-        // SAFETY: the program's pointer, which is only looked up.
-        None if unsafe { masu_core::usable_size(p) } != 0 => call.unsigned(0),
+        None if masu_core::is_block(p) => call.unsigned(0),
         None => Err(EINVAL),
     }
 }
@@ -250,7 +251,7 @@ pub fn allocated(call: &Call) -> Answer {
 pub fn name(call: &Call) -> Answer {
     call.read_only()?;
     known(call)?;
-    let to = call.buffer();
+    let to = call.buffer()?;
     if to.is_null() {
         return Err(EINVAL);
     }

@@ -41,9 +41,7 @@ fn find(number: u32) -> Result<(&'static AtomicU64, u64), Error> {
 /// `tcache.create`.
 pub fn create(call: &Call) -> Answer {
     call.read_only()?;
-    if !call.reads() {
-        return Err(EINVAL);
-    }
+    call.must_read(size_of::<u32>())?;
     call.unsigned(make()?)
 }
 

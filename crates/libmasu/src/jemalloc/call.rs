@@ -107,6 +107,20 @@ impl Call {
         self.write_only()
     }
 
+    /// Refuses a call that does not ask for an old value of `len` bytes: for names that make something, which
+    /// would be lost.
+    pub fn must_read(&self, len: usize) -> Answer {
+        // SAFETY: the contract of `new`.
+        match unsafe { self.old_len.as_mut() } {
+            Some(old_len) if self.old.is_null() || *old_len != len => {
+                *old_len = 0;
+                Err(EINVAL)
+            }
+            Some(_) => Ok(()),
+            None => Err(EINVAL),
+        }
+    }
+
     /// Returns the type of the value that was stored.
     pub fn kind(&self) -> Kind {
         self.kind.get()
@@ -220,11 +234,9 @@ impl Call {
     }
 
     /// Returns the buffer whose address the old value's place holds.
-    pub fn buffer(&self) -> *mut c_char {
-        if !self.reads() {
-            return core::ptr::null_mut();
-        }
+    pub fn buffer(&self) -> Result<*mut c_char, Error> {
+        self.must_read(size_of::<*mut c_char>())?;
         // SAFETY: `old` holds a pointer, as callers of such a name guarantee.
-        unsafe { self.old.cast::<*mut c_char>().read_unaligned() }
+        Ok(unsafe { self.old.cast::<*mut c_char>().read_unaligned() })
     }
 }

@@ -60,7 +60,9 @@ pub fn arena(call: &Call) -> Answer {
         Some(heap) => arenas::number_of(heap).ok_or(EFAULT)?,
         None => 0,
     };
-    if let Some(new) = call.new_unsigned()? {
+    let new = call.new_unsigned()?;
+    call.unsigned(old as u32)?;
+    if let Some(new) = new {
         let heap = arenas::heap(new as usize);
         if new != 0 && heap.is_none() {
             return Err(EFAULT);
@@ -69,7 +71,7 @@ pub fn arena(call: &Call) -> Answer {
         // open until another takes its place.
         core::mem::forget(unsafe { Scope::open(heap) });
     }
-    call.unsigned(old as u32)
+    Ok(())
 }
 
 /// `thread.tcache.enabled`. There is always a cache, because all small blocks come from one;

@@ -280,7 +280,8 @@ fn interval() -> u64 {
 
 /// `background_thread`.
 fn background_thread(call: &Call) -> Answer {
-    let (old, new) = (may_tick(), call.new_flag()?);
+    let new = call.new_flag()?;
+    call.flag(may_tick())?;
     if let Some(on) = new {
         control::set_background_thread(if on {
             BackgroundThread::On
@@ -288,7 +289,7 @@ fn background_thread(call: &Call) -> Answer {
             BackgroundThread::Off
         });
     }
-    call.flag(old)
+    Ok(())
 }
 
 /// `max_background_threads`: at most one exists, and a limit below 1 is refused.
@@ -301,29 +302,34 @@ fn max_background_threads(call: &Call) -> Answer {
 
 /// The decay time of dirty pages: one for all arenas.
 fn dirty_decay(call: &Call) -> Answer {
-    let old = decay();
-    if let Some(new) = call.new_signed()? {
-        control::set_decay(milliseconds(new)?);
+    let new = call.new_signed()?.map(milliseconds).transpose()?;
+    call.signed(decay())?;
+    if let Some(new) = new {
+        control::set_decay(new);
     }
-    call.signed(old)
+    Ok(())
 }
 
 /// The decay time of muzzy pages, which do not exist: any time is accepted.
 fn muzzy_decay(call: &Call) -> Answer {
     static MUZZY: AtomicI64 = AtomicI64::new(0);
-    let old = MUZZY.load(Ordering::Relaxed);
-    if let Some(new) = call.new_signed()? {
-        milliseconds(new)?;
+    let new = call.new_signed()?;
+    new.map(milliseconds).transpose()?;
+    call.signed(MUZZY.load(Ordering::Relaxed))?;
+    if let Some(new) = new {
         MUZZY.store(new, Ordering::Relaxed);
     }
-    call.signed(old)
+    Ok(())
 }
+
+/// jemalloc's longest decay time in milliseconds: 584 years.
+const LONGEST: i64 = 18_446_744_072_000;
 
 /// Converts a decay time from jemalloc's form: -1 means never.
 pub fn milliseconds(time: i64) -> Result<Delay, Error> {
     match time {
         -1 => Ok(Delay::Never),
-        0.. => Ok(Delay::Millis(time as u64)),
+        0..=LONGEST => Ok(Delay::Millis(time as u64)),
         _ => Err(EINVAL),
     }
 }
