@@ -218,7 +218,15 @@ mod mallctl {
         // names.c
         names_that_programs_use_are_there,
         blocks_made_and_freed_from_epoch_to_epoch_are_counted;
-        apart: every_name_answers
+        apart: every_name_answers, blocks_resized_beside_the_threads_arena_have_the_size_that_was_said
+    }
+
+    #[test]
+    fn blocks_resized_beside_the_threads_arena_have_the_size_that_was_said() {
+        let name = "blocks_resized_beside_the_threads_arena_have_the_size_that_was_said";
+        for hardened in ["0", "1"] {
+            masu_tests::case(program(), name).env("MASU_HARDENED", hardened).run().success();
+        }
     }
 
     /// The names of the library's table, except for those that do something or look something up.

@@ -168,6 +168,23 @@ static size_t of_arena(unsigned arena, const char *what) {
 }
 
 // Redis does so for the arena of its scripts, and ends if a name is not there.
+CASE(blocks_resized_beside_the_threads_arena_have_the_size_that_was_said) {
+    unsigned arena = create(), zero = 0;
+    enum { COUNT = 200 };
+    void *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) blocks[i] = mallocx(100, 0);
+    CHECK(WRITE("thread.arena", arena) == 0, "%u", arena);
+    // Larger blocks than the ones for 4000 bytes are at hand.
+    for (int i = 0; i < 20; i++) free(hide(malloc(4200)));
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = rallocx(blocks[i], 4000, MALLOCX_ZERO);
+        size_t size = sallocx(blocks[i], 0);
+        CHECK(size == nallocx(4000, 0), "%zu bytes, not %zu", size, nallocx(4000, 0));
+        dallocx(blocks[i], 0);
+    }
+    CHECK(WRITE("thread.arena", zero) == 0, "back");
+}
+
 CASE(figures_of_an_arena_can_be_counted_through) {
     enum { COUNT = 3000, SIZE = 640 };
     unsigned arena = create(), bins;

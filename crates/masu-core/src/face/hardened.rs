@@ -125,7 +125,7 @@ pub(super) unsafe fn realloc_hardened(
     let to = match block.heap() {
         Some(heap) if as_asked => heap.alloc_as_asked(bytes, align, true),
         Some(heap) => heap.alloc(bytes, align, true),
-        None if heap::scope().is_some() => super::alloc_zeroed_aligned(bytes, align),
+        None if heap::scope().is_some() => super::alloc_exact(bytes, align, true),
         None => hardened_block(bytes, align, bytes),
     };
     if !to.is_null() {
