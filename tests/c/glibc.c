@@ -70,6 +70,11 @@ CASE(mallopt_takes_what_programs_set) {
     static const int parameters[] = {M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD, M_MMAP_MAX, M_ARENA_MAX};
     for (int i = 0; i < 5; i++)
         CHECK(mallopt(parameters[i], 1 << 16) == 1, "mallopt(%d)", parameters[i]);
+    static const int unknown[] = {-100, -9, 0, 5, 100};
+    for (int i = 0; i < 5; i++)
+        CHECK(mallopt(unknown[i], 1) == 1, "mallopt(%d)", unknown[i]);
+    CHECK(mallopt(M_MXFAST, 0) == 1 && mallopt(M_MXFAST, 160) == 1, "fast bins up to 160 bytes");
+    CHECK(mallopt(M_MXFAST, 161) == 0 && mallopt(M_MXFAST, -1) == 0, "fast bins beyond");
     free(malloc(1 << 20));
 }
 

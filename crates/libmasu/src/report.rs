@@ -102,12 +102,12 @@ pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
     masu_core::purge().into()
 }
 
-/// `mallopt` of glibc. Its parameters tune a heap that does not exist, so the known ones succeed
-/// and do nothing.
+/// `mallopt` of glibc. Its parameters tune a heap that does not exist, so they do nothing; glibc, too, accepts
+/// unknown ones, and refuses only the size of a fast bin that is too large.
 #[unsafe(no_mangle)]
-pub extern "C" fn mallopt(parameter: c_int, _value: c_int) -> c_int {
-    // M_ARENA_MAX to M_TRIM_THRESHOLD, and M_MXFAST to M_KEEP.
-    matches!(parameter, -8..=-1 | 1..=4).into()
+pub extern "C" fn mallopt(parameter: c_int, value: c_int) -> c_int {
+    const M_MXFAST: c_int = 1;
+    (parameter != M_MXFAST || matches!(value, 0..=160)).into()
 }
 
 /// `malloc_stats` of glibc, on stderr: its lines first, which programs parse, then masu's
