@@ -134,10 +134,21 @@ mod growth {
         program;
         growing_touches_every_page_once,
         memory_is_back_two_seconds_after_the_last_free;
-        apart: growing_again_finds_the_pages_of_the_last_time, growing_never_holds_the_old_and_the_new,
+        apart: memory_is_back_soon_after_the_decay_time_is_shortened,
+        growing_again_finds_the_pages_of_the_last_time, growing_never_holds_the_old_and_the_new,
         copying_again_finds_the_pages_of_the_last_time,
         copying_holds_no_more_than_the_block_at_its_end,
         buffers_that_replace_each_other_need_few_fresh_pages
+    }
+
+    #[test]
+    fn memory_is_back_soon_after_the_decay_time_is_shortened() {
+        if !is_masu() {
+            return println!("left out: another allocator has a decay time for each arena");
+        }
+        let case =
+            masu_tests::case(program(), "memory_is_back_soon_after_the_decay_time_is_shortened");
+        case.env("MASU_CONF", "decay:1h,background_thread:on").run().success();
     }
 
     /// Memory that decays on a busy machine is no concern of these.

@@ -71,6 +71,24 @@ CASE(memory_is_back_two_seconds_after_the_last_free) {
     CHECK(after < before + (64 << 10), "%ld KiB to %ld KiB", before, after);
 }
 
+// Run with a decay time of an hour and a background thread.
+CASE(memory_is_back_soon_after_the_decay_time_is_shortened) {
+    enum { COUNT = 1000, SIZE = 100000 };
+    static char *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) memset(blocks[i] = malloc(SIZE), 1, SIZE);
+    for (int i = 0; i < COUNT; i++) free(blocks[i]);
+    long before = resident_kib(), after = before;
+    // The background thread has begun to wait.
+    sleep_ms(100);
+    ssize_t decay = 200;
+    CHECK(WRITE("arenas.dirty_decay_ms", decay) == 0, "%zd", decay);
+    for (int i = 0; i < 300 && after > before - (64 << 10); i++) {
+        sleep_ms(100);
+        after = resident_kib();
+    }
+    CHECK(after <= before - (64 << 10), "%ld KiB to %ld KiB", before, after);
+}
+
 // As build() by allocating, copying and freeing.
 static void build_by_copying(void) {
     size_t capacity = STEP;

@@ -107,7 +107,8 @@ extern "C" fn run(_: usize) {
     pressure::is_pressed(&mut stalled);
     while let Some(decay) = settings::decay_ms() {
         let mut left = decay.div_ceil(2).max(1);
-        while left != 0 {
+        // A decay time that is set meanwhile counts at once.
+        while left != 0 && settings::decay_ms() == Some(decay) {
             let period = left.min(PRESSURE_EVERY);
             left -= period;
             let timeout = (period / 1000, period % 1000 * 1_000_000);
