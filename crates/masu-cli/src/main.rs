@@ -63,6 +63,7 @@ mod see;
 mod translate;
 mod typed;
 mod unit;
+mod wake;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};

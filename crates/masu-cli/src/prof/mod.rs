@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
+//!   ├─ follow       to the moment before its end, when its memory is still there
 //!   ├─ attach       takes the profile of a process that runs already
 //!   │    ├─ session samples as long as somebody reads; for `masu export` too
 //!   │    └─ look    one look at it, from outside
@@ -14,6 +15,7 @@
 //! What a profile is, and its other formats, are in `masu_profile`.
 
 mod attach;
+mod follow;
 pub mod look;
 mod output;
 mod record;
@@ -172,10 +174,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         (Some(file), _) => (parse(file, &read(file)?)?, 0),
         (None, Some(process)) => (attach::attach(order, process)?, 0),
         (None, None) if view == View::Retained => retained::record(order)?,
-        (None, None) => {
-            let (text, timeline, code) = record::record(order)?;
-            (Profile { timeline, ..parse(Path::new("the profile"), &text)? }, code)
-        }
+        (None, None) => record::record(order)?,
     };
     has(&profile, view)?;
     let symbols = Symbols::of(&profile);

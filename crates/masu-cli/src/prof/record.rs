@@ -1,17 +1,20 @@
-//! Runs a command with a profile that each of its processes writes when it ends.
+//! Runs a command with a profile that each of its processes writes as it ends. That of the command itself is read from
+//! outside if it ends without writing one.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
-use std::process::{self, Child, Command, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitStatus};
 
 use super::Prof;
+use super::follow::{Event, Follow};
+use super::look::Subject;
 use super::timeline::Timeline;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
 use crate::{conf, library, preload, program, run};
-use masu_profile::{Moment, Profile};
+use masu_profile::Profile;
 
 /// A directory that is removed at the end.
 struct Scratch(PathBuf);
@@ -36,7 +39,9 @@ impl Drop for Scratch {
 /// A running command.
 pub struct Started {
     /// Its process.
-    pub child: Child,
+    pub process: u32,
+    /// Who waits for it.
+    pub follow: Follow,
     /// Its file.
     pub path: PathBuf,
 }
@@ -62,12 +67,7 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("`{}` cannot be executed: {error}", path.display()))
     })?;
-    // The terminal's signals are for the program: when it ends, there is a profile to show.
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: nothing in this process depends on them.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
-    Ok(Started { child, path })
+    Ok(Started { process: child.id(), follow: Follow::of(&child)?, path })
 }
 
 /// Returns the exit code for how a program ended.
@@ -76,47 +76,57 @@ pub fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Runs the command; returns its profile, its memory over time, and the exit code for how it ended.
-pub fn record(order: &Prof) -> Result<(String, Vec<Moment>, u8), Failure> {
+/// Runs the command; its profile, and the exit code that says how it ended.
+pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
     let scratch = Scratch::new()?;
     let mut file = OsString::from(&scratch.0);
     file.push("/%p");
-    let Started { mut child, path } = start(order, Some(file))?;
-    let pid = child.id();
-    let timeline = Timeline::of(pid);
-    let status = child.wait().map_err(|error| Failure::new(REFUSED, error.to_string()))?;
+    let Started { process, mut follow, path } = start(order, Some(file))?;
+    let timeline = Timeline::of(process);
+    let mut read = None;
+    let status = loop {
+        match follow.next(None).map_err(|error| Failure::new(REFUSED, error.to_string()))? {
+            Event::Ended(status) => break status,
+            Event::Ending if written(&scratch.0.join(process.to_string())).is_none() => {
+                read = Subject::of(process, false).and_then(|mut subject| subject.look()).ok();
+            }
+            Event::Ending | Event::Runs => {}
+        }
+    };
     let timeline = timeline.end();
-    let text = choose(&scratch, pid).ok_or_else(|| {
+    let profile = choose(&scratch, process, read.flatten()).ok_or_else(|| {
         let how = match status.signal() {
             Some(signal) => format!("it was ended by signal {signal}"),
             None => "it ended by _exit or execve, or closed all its files".into(),
         };
         Failure::new(REFUSED, format!("`{}` left no profile: {how}", path.display()))
-            .remedy("a profile is written when a process ends by exit or returns from main")
+            .remedy("`masu run -- COMMAND` starts it, and `masu prof -p PID` takes its profile while it runs")
     })?;
-    Ok((text, timeline, code(status)))
+    Ok((Profile { timeline, ..profile }, code(status)))
 }
 
-/// Returns the profile of the process with the highest peak, and mentions the others.
-fn choose(scratch: &Scratch, pid: u32) -> Option<String> {
-    let files =
-        fs::read_dir(&scratch.0).ok()?.filter_map(|entry| fs::read(entry.ok()?.path()).ok());
-    let texts = files.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let peak = |text: &String| {
-        let profile = Profile::parse(text).ok()?;
-        Some((profile.places.iter().map(|place| place.peak.bytes).sum::<f64>(), profile.pid))
-    };
-    let mut found: Vec<(f64, u32, String)> = texts
-        .filter_map(|text| peak(&text).map(|(bytes, process)| (bytes, process, text)))
-        .collect();
-    // Among equals, the process that was started.
-    found.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| (a.1 != pid).cmp(&(b.1 != pid))));
+/// A profile that was written as a whole.
+fn written(file: &Path) -> Option<Profile> {
+    Profile::parse(&String::from_utf8_lossy(&fs::read(file).ok()?)).ok()
+}
+
+/// The profile of the process with most in use at its peak, with a word on the others.
+fn choose(scratch: &Scratch, process: u32, read: Option<Profile>) -> Option<Profile> {
+    let files = fs::read_dir(&scratch.0).into_iter().flatten().flatten();
+    let mut found: Vec<Profile> =
+        files.filter_map(|file| written(&file.path())).chain(read).collect();
+    let peak = |profile: &Profile| profile.places.iter().map(|it| it.peak.bytes).sum::<f64>();
+    // Among equals the one that was started.
+    found.sort_by(|a, b| {
+        let order = peak(b).total_cmp(&peak(a));
+        order.then_with(|| (a.pid != process).cmp(&(b.pid != process)))
+    });
     if found.len() > 1 {
         eprintln!(
             "masu: {} processes wrote profiles; this is the one with most in use, {}. For the others: MASU_PROF_FILE=DIR/%p",
             found.len(),
-            found[0].1
+            found[0].pid
         );
     }
-    found.into_iter().next().map(|(_, _, text)| text)
+    found.into_iter().next()
 }

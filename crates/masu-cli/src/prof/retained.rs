@@ -1,11 +1,11 @@
 //! Runs a command and reads it from outside, to catch the moment with most free memory beside its blocks in use.
 
-use std::thread;
 use std::time::Duration;
 
 use masu_profile::Profile;
 
 use super::Prof;
+use super::follow::Event;
 use super::look::Subject;
 use super::record::{self, Started};
 use super::timeline::Timeline;
@@ -16,23 +16,23 @@ const BETWEEN: Duration = Duration::from_millis(100);
 
 /// Runs the command; returns its profile, and the exit code for how it ended.
 pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
-    let Started { mut child, path } = record::start(order, None)?;
-    let (mut best, process): (Option<Profile>, _) = (None, child.id());
+    let Started { process, mut follow, path } = record::start(order, None)?;
+    let mut best: Option<Profile> = None;
     let timeline = Timeline::of(process);
     let free = |profile: &Profile| profile.free.map_or(0.0, |free| free.bytes);
     let status = loop {
-        let status = child.try_wait().map_err(|error| Failure::new(REFUSED, error.to_string()))?;
-        if let Some(status) = status {
+        let event = follow.next(Some(BETWEEN));
+        let event = event.map_err(|error| Failure::new(REFUSED, error.to_string()))?;
+        if let Event::Ended(status) = event {
             break status;
         }
-        // In its first moments it may still be another program, and in its last ones nothing.
+        // In its first moments it may be something else yet.
         if let Ok(mut subject) = Subject::of(process, true)
             && let Ok(Some(profile)) = subject.look()
             && best.as_ref().is_none_or(|best| free(best) <= free(&profile))
         {
             best = Some(profile);
         }
-        thread::sleep(BETWEEN);
     };
     let timeline = timeline.end();
     let profile = best.ok_or_else(|| {

@@ -1,0 +1,221 @@
+//! A command to its end: just before that, when its memory is there for the last time, it stands still.
+//!
+//! The kernel stops a traced process at its exit, however it ends: by `exit` or by a signal. Nothing else of the
+//! program changes. It stays in the terminal's foreground and gets the terminal's signals itself; the tracer is told
+//! of each and passes it on. Where tracing is not allowed, the program is only waited for.
+
+use std::io::{Error, Result};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::ptr::null_mut;
+use std::time::{Duration, Instant};
+
+use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
+use procfs::process::Process;
+
+use crate::failure::Failure;
+use crate::wake::Wake;
+
+/// A terminal or a supervisor may send these to the program as well as to this process.
+const SHARED: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// Within this time such a signal reaches both.
+const TOGETHER: Duration = Duration::from_millis(250);
+
+/// What has become of a command.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It goes on.
+    Runs,
+    /// It is about to end. Its memory can be read until the next call.
+    Ending,
+    /// It has ended.
+    Ended(ExitStatus),
+}
+
+/// A signal, as the program and this process have it.
+#[derive(Default)]
+struct Shared {
+    signal: i32,
+    /// When the program got it last.
+    seen: Option<Instant>,
+    /// When it is passed on unless the program gets it before.
+    due: Option<Instant>,
+}
+
+/// A command that is followed. The thread that begins has to do the rest.
+pub struct Follow {
+    process: i32,
+    wake: Wake,
+    is_traced: bool,
+    is_ending: bool,
+    shared: [Shared; 4],
+}
+
+impl Follow {
+    /// Follows a child. From now on, signals that would end this process do not.
+    pub fn of(child: &Child) -> std::result::Result<Follow, Failure> {
+        let wake = Wake::new(&[&SHARED[..], &[SIGCHLD]].concat(), None)?;
+        let process = child.id() as i32;
+        // SAFETY: this is about another process; no memory of this one is read or written.
+        let done = unsafe {
+            libc::ptrace(libc::PTRACE_SEIZE, process, null_mut::<u8>(), libc::PTRACE_O_TRACEEXIT)
+        };
+        let shared = SHARED.map(|signal| Shared { signal, ..Shared::default() });
+        Ok(Follow { process, wake, is_traced: done == 0, is_ending: false, shared })
+    }
+
+    /// Waits until something becomes of it, at most `most`.
+    pub fn next(&mut self, most: Option<Duration>) -> Result<Event> {
+        let end = most.map(|most| Instant::now() + most);
+        if std::mem::take(&mut self.is_ending) {
+            self.resume(0, false);
+        }
+        loop {
+            while let Some(status) = self.status()? {
+                let Some(signal) = status.stopped_signal() else { return Ok(Event::Ended(status)) };
+                match status.into_raw() >> 16 {
+                    0 => {
+                        let mut shared = self.shared.iter_mut();
+                        if let Some(shared) = shared.find(|shared| shared.signal == signal) {
+                            (shared.seen, shared.due) = (Some(Instant::now()), None);
+                        }
+                        self.resume(signal, false);
+                    }
+                    libc::PTRACE_EVENT_EXIT => {
+                        // Its last signals are not seen any more.
+                        (self.is_traced, self.is_ending) = (false, true);
+                        return Ok(Event::Ending);
+                    }
+                    _ => self.resume(0, [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU].contains(&signal)),
+                }
+            }
+            self.pass_on();
+            let now = Instant::now();
+            if end.is_some_and(|end| end <= now) {
+                return Ok(Event::Runs);
+            }
+            let next = self.shared.iter().filter_map(|shared| shared.due).chain(end).min();
+            self.wake.wait(next.map(|next| next.saturating_duration_since(now)));
+        }
+    }
+
+    /// A change of its state.
+    fn status(&self) -> Result<Option<ExitStatus>> {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        match unsafe { libc::waitpid(self.process, &raw mut status, libc::WNOHANG | libc::__WALL) }
+        {
+            0 => Ok(None),
+            -1 => Err(Error::last_os_error()),
+            _ => Ok(Some(ExitStatus::from_raw(status))),
+        }
+    }
+
+    /// Lets it go on from where it was stopped, with a signal; or stay stopped by the one that stopped it.
+    fn resume(&self, signal: i32, stays: bool) {
+        let request = if stays { libc::PTRACE_LISTEN } else { libc::PTRACE_CONT };
+        // SAFETY: as above. One that was killed meanwhile is not there any more, which the next wait says.
+        unsafe {
+            libc::ptrace(request, self.process, null_mut::<u8>(), libc::c_long::from(signal))
+        };
+    }
+
+    /// Passes signals on that only this process has got.
+    fn pass_on(&mut self) {
+        let now = Instant::now();
+        for shared in &mut self.shared {
+            if self.wake.take(shared.signal) {
+                let is_seen = shared.seen.is_some_and(|seen| now - seen < TOGETHER);
+                shared.due = match self.is_traced && !blocks(self.process, shared.signal) {
+                    true => (!is_seen).then(|| now + TOGETHER),
+                    // Nobody knows what it got: most often the terminal sends all but this one, and to both.
+                    false => (shared.signal == SIGTERM).then_some(now),
+                };
+            }
+            if shared.due.is_some_and(|due| due <= now) {
+                shared.due = None;
+                // SAFETY: the process has not been waited for, so the number is its own.
+                unsafe { libc::kill(self.process, shared.signal) };
+            }
+        }
+    }
+}
+
+/// Whether the main thread of a process leaves a signal to others, so that its tracer does not see it.
+fn blocks(process: i32, signal: i32) -> bool {
+    let status = Process::new(process).and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigblk >> (signal - 1) & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::read_to_string;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    use std::sync::mpsc::{TryRecvError, channel};
+    use std::thread::spawn;
+
+    use signal_hook::low_level;
+
+    use super::*;
+
+    const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
+
+    fn send(child: &Child, signal: i32) {
+        // SAFETY: it is a child of the test that has not been waited for.
+        assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    }
+
+    /// One test, since each signal reaches all of a process.
+    #[test]
+    fn a_program_gets_signals_once_and_its_memory_is_there_at_the_end() {
+        let mut kept = Vec::new();
+        for signal in [SIGINT, SIGTERM, libc::SIGKILL] {
+            let child = Command::new("sleep").arg("600").spawn().unwrap();
+            let mut follow = Follow::of(&child).unwrap();
+            assert_eq!(follow.next(Some(Duration::from_millis(1))).unwrap(), Event::Runs);
+            send(&child, signal);
+            assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
+            let maps = read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+            assert!(maps.contains("[stack]"), "{maps}");
+            let end = follow.next(PATIENCE).unwrap();
+            assert_eq!(end, Event::Ended(ExitStatus::from_raw(signal)));
+            // Without it the signals below would end the test.
+            kept.push(follow);
+        }
+
+        let script = "trap 'echo int' INT; trap 'echo term; exit 7' TERM; echo ready\n\
+                      while :; do sleep 0.01; done";
+        let mut child =
+            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let (say, said) = channel();
+        let reader = spawn(move || lines.for_each(|line| say.send(line.unwrap()).unwrap()));
+        let mut follow = Follow::of(&child).unwrap();
+        let line = |follow: &mut Follow| loop {
+            match said.try_recv() {
+                Ok(line) => break line,
+                Err(error) => assert_eq!(error, TryRecvError::Empty),
+            }
+            // Its signals pass here.
+            assert_eq!(follow.next(Some(Duration::from_millis(5))).unwrap(), Event::Runs);
+        };
+        assert_eq!(line(&mut follow), "ready");
+        // Stopped, as by Ctrl-Z, and continued.
+        send(&child, SIGTSTP);
+        assert_eq!(follow.next(Some(Duration::from_millis(20))).unwrap(), Event::Runs);
+        send(&child, libc::SIGCONT);
+        // Both get it, as by Ctrl-C.
+        low_level::raise(SIGINT).unwrap();
+        send(&child, SIGINT);
+        assert_eq!(line(&mut follow), "int");
+        assert_eq!(follow.next(Some(TOGETHER * 2)).unwrap(), Event::Runs);
+        // Only this process does.
+        low_level::raise(SIGTERM).unwrap();
+        assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
+        let end = follow.next(PATIENCE).unwrap();
+        assert_eq!(end, Event::Ended(ExitStatus::from_raw(7 << 8)));
+        reader.join().unwrap();
+        assert_eq!(said.iter().collect::<Vec<_>>(), ["term"]);
+    }
+}
