@@ -65,12 +65,20 @@ fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
 
 /// Returns the variable for `--rate`.
 pub fn rate(rate: Option<&str>) -> Result<Option<Variable>, Failure> {
+    rate_in_bytes(rate)?;
     rate.map(|rate| single("--rate", "prof_rate", rate)).transpose()
 }
 
 /// The same in bytes; the engine's default without the option.
 pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
     let Some(rate) = rate else { return Ok(usual_rate()) };
+    if is_zero(rate) {
+        return Err(Failure::new(
+            USAGE,
+            format!("--rate: {rate} is no distance between two samples"),
+        )
+        .remedy("--rate 1 makes every block a sample; without --rate it is one in every 512 KiB"));
+    }
     Ok(value("--rate", "prof_rate", rate)?.prof_rate as u64)
 }
 

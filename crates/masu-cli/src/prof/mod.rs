@@ -17,7 +17,7 @@
 mod attach;
 mod follow;
 pub mod look;
-mod output;
+pub mod output;
 mod record;
 mod retained;
 pub mod session;
@@ -33,8 +33,8 @@ use clap::{Args, ValueHint};
 use masu_profile::view::bytes;
 use masu_profile::{Profile, Symbols, View};
 
-use crate::conf;
 use crate::failure::{Failure, USAGE, warn};
+use crate::{cli, conf};
 
 /// More is in use at the end than the caller allows.
 const TOO_MUCH: u8 = 3;
@@ -49,7 +49,7 @@ const TOO_MUCH: u8 = 3;
 #[command(
     override_usage = "masu prof [OPTIONS] -- COMMAND…
        masu prof [OPTIONS] -p PID
-       masu prof [OPTIONS] FILE",
+       masu prof [OPTIONS] FILE…",
     after_help = "\
 Examples:
   masu prof -- ./server                     the stacks with most memory at the peak
@@ -84,7 +84,7 @@ pub struct Prof {
     pub pid: Option<u32>,
 
     /// For how long, such as 30s or 10m; Ctrl-C ends it sooner [default: 10s]
-    #[arg(long = "for", value_name = "T", conflicts_with_all = ["file", "command"], value_parser = crate::see::duration)]
+    #[arg(long = "for", value_name = "T", conflicts_with_all = ["file", "command"], value_parser = crate::see::span)]
     pub span: Option<Duration>,
 
     /// What was in use when most was (the default)
@@ -147,9 +147,9 @@ pub struct Prof {
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
-    /// A profile that was written before
+    /// Profiles that were written before, shown one after the other
     #[arg(value_name = "FILE", conflicts_with_all = ["command", "rate", "lib"])]
-    pub file: Option<PathBuf>,
+    pub file: Vec<PathBuf>,
 
     /// The program and its arguments
     #[arg(last = true, required_unless_present_any = ["file", "pid"], value_name = "COMMAND",
@@ -170,20 +170,39 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let (profile, code) = match (&order.file, order.pid) {
-        (Some(file), _) => (parse(file, &read(file)?)?, 0),
-        (None, Some(process)) => (attach::attach(order, process)?, 0),
-        (None, None) if view == View::Retained => retained::record(order)?,
-        (None, None) => record::record(order)?,
+    let base = base.as_ref().map(|(profile, symbols)| (profile, symbols));
+    let (profiles, code) = match order.pid {
+        _ if !order.file.is_empty() => {
+            if order.file.len() > 1 && outputs.iter().any(|output| !output.is_stdout()) {
+                return Err(Failure::new(USAGE, "several profiles do not go into one file")
+                    .remedy(
+                        "name one FILE, or write nothing: their reports come one after the other",
+                    ));
+            }
+            let parsed = order.file.iter().map(|file| parse(file, &read(file)?));
+            (parsed.collect::<Result<Vec<_>, _>>()?, 0)
+        }
+        Some(process) => (vec![attach::attach(order, process)?], 0),
+        None => {
+            let record = if view == View::Retained { retained::record } else { record::record };
+            let (profile, code) = record(order)?;
+            (vec![profile], code)
+        }
     };
-    has(&profile, view)?;
-    let symbols = Symbols::of(&profile);
-    say_what_is_missing(&profile);
-    for (form, file) in outputs {
-        let base = base.as_ref().map(|(profile, symbols)| (profile, symbols));
-        output::write(form, &file, &profile, &symbols, view, base)?;
+    let mut is_too_much = false;
+    for (i, profile) in profiles.iter().enumerate() {
+        has(profile, view)?;
+        let symbols = Symbols::of(profile);
+        say_what_is_missing(profile);
+        for output in &outputs {
+            if i > 0 {
+                cli::print("\n")?;
+            }
+            output.write(profile, &symbols, view, base)?;
+        }
+        is_too_much |= most.is_some_and(|most| leaks(profile, most));
     }
-    Ok(if code == 0 && most.is_some_and(|most| leaks(&profile, most)) { TOO_MUCH } else { code })
+    Ok(if code == 0 && is_too_much { TOO_MUCH } else { code })
 }
 
 /// Whether more than `most` bytes are in use at the end of a profile; if so, says it.

@@ -1,7 +1,7 @@
 //! The output files of a profile.
 
 use std::fs;
-use std::io::{Write as _, stdout};
+use std::io::{self, Write as _, stdout};
 use std::path::{Path, PathBuf};
 
 use masu_profile::{Profile, Symbols, View, pprof, stacks};
@@ -55,8 +55,17 @@ impl Form {
     }
 }
 
-/// Returns the requested files; a report on stdout if there are none.
-pub fn of(order: &Prof) -> Result<Vec<(Form, PathBuf)>, Failure> {
+/// A file that a profile goes to.
+pub struct Output {
+    form: Form,
+    /// `-`: stdout.
+    file: PathBuf,
+    /// The option that names it.
+    option: &'static str,
+}
+
+/// What is asked for; a report on stdout if nothing is that says who it is.
+pub fn of(order: &Prof) -> Result<Vec<Output>, Failure> {
     let mut outputs = Vec::new();
     for (form, file) in [
         (Form::Raw, &order.raw),
@@ -65,48 +74,59 @@ pub fn of(order: &Prof) -> Result<Vec<(Form, PathBuf)>, Failure> {
         (Form::Flame, &order.flame),
         (Form::Text, &order.text),
     ] {
-        outputs.extend(file.iter().map(|file| (form, file.clone())));
+        let option = form.option();
+        outputs.extend(file.iter().map(|file| Output { form, file: file.clone(), option }));
     }
     for file in &order.output {
-        outputs.push((Form::of(file)?, file.clone()));
+        outputs.push(Output { form: Form::of(file)?, file: file.clone(), option: "-o" });
     }
-    if outputs.iter().all(|(form, _)| *form == Form::Raw) {
-        outputs.push((Form::Text, "-".into()));
+    if outputs.iter().all(|output| output.form == Form::Raw) {
+        let form = Form::Text;
+        outputs.push(Output { form, file: "-".into(), option: form.option() });
+    }
+    for output in &outputs {
+        check(output.option, &output.file)?;
     }
     Ok(outputs)
 }
 
-/// Writes a profile in a format.
-pub fn write(
-    form: Form,
-    file: &Path,
-    profile: &Profile,
-    symbols: &Symbols,
-    view: View,
-    base: Option<(&Profile, &Symbols)>,
-) -> Result<(), Failure> {
-    let folded = || stacks::folded(profile, symbols, view);
-    let bytes = match form {
-        Form::Raw => profile.text().into_bytes(),
-        Form::Text => text::report(profile, symbols, view, base).into_bytes(),
-        Form::Pprof => {
-            pprof::encode(profile, symbols, view).map_err(|error| Failure::output(&error))?
-        }
-        Form::Folded => {
-            let mut lines = folded().join("\n");
-            lines.push('\n');
-            lines.into_bytes()
-        }
-        Form::Flame => {
-            let is_page = file.extension().is_none_or(|kind| kind != "svg");
-            let above = timeline::chart(profile);
-            stacks::flame(&folded(), view, is_page.then_some(&*above)).map_err(|error| {
-                Failure::new(REFUSED, format!("there is nothing for a flame graph: {error}"))
-                    .remedy("a smaller --rate takes more samples")
-            })?
-        }
-    };
-    put(form.option(), file, &bytes)
+impl Output {
+    /// Whether it goes to stdout.
+    pub fn is_stdout(&self) -> bool {
+        self.file == Path::new("-")
+    }
+
+    /// Writes a profile.
+    pub fn write(
+        &self,
+        profile: &Profile,
+        symbols: &Symbols,
+        view: View,
+        base: Option<(&Profile, &Symbols)>,
+    ) -> Result<(), Failure> {
+        let folded = || stacks::folded(profile, symbols, view);
+        let bytes = match self.form {
+            Form::Raw => profile.text().into_bytes(),
+            Form::Text => text::report(profile, symbols, view, base).into_bytes(),
+            Form::Pprof => {
+                pprof::encode(profile, symbols, view).map_err(|error| Failure::output(&error))?
+            }
+            Form::Folded => {
+                let mut lines = folded().join("\n");
+                lines.push('\n');
+                lines.into_bytes()
+            }
+            Form::Flame => {
+                let is_page = self.file.extension().is_none_or(|kind| kind != "svg");
+                let above = timeline::chart(profile);
+                stacks::flame(&folded(), view, is_page.then_some(&*above)).map_err(|error| {
+                    Failure::new(REFUSED, format!("there is nothing for a flame graph: {error}"))
+                        .remedy("a smaller --rate takes more samples")
+                })?
+            }
+        };
+        put(self.option, &self.file, &bytes)
+    }
 }
 
 /// Writes a file, or to stdout for `-`.
@@ -115,11 +135,27 @@ fn put(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = stdout().lock();
         return out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e));
     }
-    fs::write(file, bytes).map_err(|error| {
-        let problem = format!("{option}: `{}` cannot be written: {error}", file.display());
-        Failure::new(USAGE, problem)
-            .remedy(format!("{option} names a file in a directory that exists"))
-    })
+    fs::write(file, bytes).map_err(|error| unwritable(option, file, &error))
+}
+
+fn unwritable(option: &str, file: &Path, error: &io::Error) -> Failure {
+    let problem = format!("{option}: `{}` cannot be written: {error}", file.display());
+    Failure::new(USAGE, problem)
+        .remedy(format!("{option} names a file in a directory that exists and may be written to"))
+}
+
+/// Makes sure, before anything is measured, that a file can be written. What it holds stays.
+pub fn check(option: &str, file: &Path) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    let is_new = !file.exists();
+    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
+    opened.map_err(|error| unwritable(option, file, &error))?;
+    if is_new {
+        let _ = fs::remove_file(file);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

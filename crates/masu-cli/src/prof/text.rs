@@ -95,7 +95,12 @@ pub fn report(
         }
     }
     if list.is_empty() {
-        text.push_str("\nNothing was sampled: a smaller --rate takes more samples.\n");
+        text.push_str(match view {
+            View::Growth => {
+                "\nNothing that was sampled has grown or shrunk between the two profiles.\n"
+            }
+            _ => "\nNothing was sampled: a smaller --rate takes more samples.\n",
+        });
     }
     if !symbols.bare.is_empty() {
         let files: Vec<_> = symbols.bare.iter().map(|file| file.display().to_string()).collect();

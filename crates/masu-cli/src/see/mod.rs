@@ -61,6 +61,14 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// A duration in which something can happen.
+pub fn span(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("it takes some time, such as 500ms or 30s".into()),
+        span => Ok(span),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +78,8 @@ mod tests {
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(duration("1.5 s"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(span("2s"), duration("2s"));
+        assert!(duration("0").is_ok() && span("0").is_err() && span("0ms").is_err());
         assert!(duration("soon").is_err() && duration("2 weeks").is_err());
     }
 }

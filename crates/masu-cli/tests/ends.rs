@@ -1,0 +1,145 @@
+//! How `masu watch` and `masu prof` end, and what they refuse before they begin.
+
+mod common;
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Fixture, copy, masu};
+
+/// Longer than anything here may take, and shorter than waits that nothing interrupts.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The command with the stand-in for the library beside it.
+fn beside(fixture: &Fixture) -> PathBuf {
+    let command = fixture.path("masu");
+    copy(masu().get_program(), &command);
+    copy(fixture.witness(), &fixture.path("libmasu.so"));
+    command
+}
+
+fn start(command: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(command);
+    command.args(arguments).env_remove("LD_PRELOAD").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits until a program says that it is ready.
+fn ready(child: &mut Child) {
+    let mut said = Vec::new();
+    while !said.ends_with(b"ready\n") {
+        let mut byte = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
+        said.extend(byte);
+    }
+}
+
+fn send(process: i32, signal: i32) {
+    // SAFETY: a child of the test, or of its child.
+    assert_eq!(unsafe { libc::kill(process, signal) }, 0);
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_command_that_is_watched_gets_a_sigterm_and_its_code_is_told() {
+    let (fixture, begin) = (Fixture::new(), Instant::now());
+    let command = beside(&fixture);
+    let trap = "trap 'echo ended; kill $!; exit 7' TERM; sleep 600 >&- 2>&- & echo ready; wait";
+    for (script, code, said) in [(trap, 7, "ended\n"), ("echo ready; exec sleep 600", 143, "")] {
+        let words = ["watch", "--every", "10h", "--", "sh", "-c", script];
+        let mut child = start(&command, &words);
+        ready(&mut child);
+        send(child.id() as i32, libc::SIGTERM);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(output.stdout.starts_with(said.as_bytes()));
+    }
+    assert!(begin.elapsed() < PATIENCE);
+}
+
+#[test]
+fn a_command_goes_on_when_the_time_is_up() {
+    let (fixture, begin) = (Fixture::new(), Instant::now());
+    let script = "exec sleep 600 >&- 2>&-";
+    let words = ["watch", "--every", "10h", "--for", "100ms", "--", "sh", "-c", script];
+    let output = start(&beside(&fixture), &words).wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let process = said.strip_prefix("masu: `sh` (process ").expect(&said);
+    let process = process.strip_suffix(") goes on\n").expect(&said);
+    send(process.parse().unwrap(), libc::SIGKILL);
+    assert!(begin.elapsed() < PATIENCE);
+}
+
+/// A command that has no profile because masu is not in it.
+#[test]
+fn a_command_without_a_profile_ends_by_its_signal_and_leaves_nothing() {
+    let fixture = Fixture::new();
+    let command = beside(&fixture);
+    let scratch = fixture.path("scratch");
+    fs::create_dir(&scratch).unwrap();
+    let mut child = Command::new(command);
+    child.args(["prof", "--", "sh", "-c", "echo ready; exec sleep 600"]).env("TMPDIR", &scratch);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    ready(&mut child);
+    send(child.id() as i32, libc::SIGTERM);
+    let output = child.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("left no profile: it was ended by signal 15\n"), "{said}");
+    assert!(said.contains("`masu prof -p PID`"), "{said}");
+    assert_eq!(fs::read_dir(scratch).unwrap().count(), 0);
+}
+
+#[test]
+fn mistakes_are_refused_before_the_command_begins() {
+    let fixture = Fixture::new();
+    let refused = |words: &[&str]| {
+        let mut command = masu();
+        command.args(words).args(["--lib".as_ref(), fixture.witness().as_os_str()]);
+        fixture.refused(command.args(["--", "echo", "ran"]), 2)
+    };
+    let said = refused(&["prof", "-o", "/no/such/x.svg"]);
+    assert!(said.starts_with("masu: -o: `/no/such/x.svg` cannot be written: "), "{said}");
+    let said = refused(&["prof", "--rate", "0"]);
+    assert!(said.starts_with("masu: --rate: 0 is no distance between two samples\n"), "{said}");
+    for option in ["--html", "--svg"] {
+        let words = ["watch", option, "/no/such/x", "--", "echo", "ran"];
+        let said = fixture.refused(masu().args(words), 2);
+        assert!(said.starts_with(&format!("masu: {option}: `/no/such/x` cannot be")), "{said}");
+    }
+    for words in [&["watch", "--for", "0", "--", "echo"][..], &["prof", "-p", "1", "--for", "0"]] {
+        let said = fixture.refused(masu().args(words), 2);
+        assert!(said.contains("'--for <T>': it takes some time"), "{said}");
+    }
+}
+
+#[test]
+fn several_profiles_are_shown_one_after_the_other() {
+    let fixture = Fixture::new();
+    let file = |name: &str, process: u32| {
+        let text = format!(
+            "masu heap profile 1\nrate 1\npid {process}\n\
+             place 16 1 256 65536 16 65536 16 65536 16 0 @ 0x10\nmaps\nend\n"
+        );
+        fs::write(fixture.path(name), text).unwrap();
+        fixture.path(name).to_string_lossy().into_owned()
+    };
+    let (one, two) = (file("one", 11), file("two", 22));
+    let output = masu().args(["prof", &one, &two]).output().unwrap();
+    let said = common::stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(said.find("(process 11, ") < said.find("\n\nIn use at the peak: 16 B"), "{said}");
+    assert!(said.contains("(process 22, "), "{said}");
+    let said = fixture.refused(masu().args(["prof", "-o", "x.svg", &one, &two]), 2);
+    assert!(said.contains("name one FILE"), "{said}");
+    let output = masu().args(["prof", "--growth", "--base", &one, &one]).output().unwrap();
+    let said = common::stdout(&output);
+    assert!(said.contains("has grown or shrunk between the two") && !said.contains("--rate"));
+}
