@@ -115,7 +115,7 @@ fn each_view_has_its_culprit_first() {
     for page in [graph, again] {
         let page = fs::read_to_string(page).expect("written");
         let timeline = page.find("class='memory'").expect("a timeline");
-        assert!(page[timeline..].contains("fragment") && page.contains("at its peak"), "{page}");
+        assert!(page[timeline..].contains("fragment") && page.contains("highest seen"), "{page}");
     }
     assert_eq!(fs::read(pprof).expect("written")[..2], [0x1f, 0x8b]);
     assert_eq!(sites.rate(), 0);

@@ -67,7 +67,12 @@ impl Memory {
     }
 }
 
-/// Returns the memory of a process and all its descendants, in KiB; `None` if none of them has any.
+/// The most that a process has had resident since it executed its program, in KiB.
+pub fn peak(process: u32) -> Option<u64> {
+    open(process)?.status().ok()?.vmhwm
+}
+
+/// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.
 pub fn resident(root: u32) -> Option<u64> {
     let all: Vec<_> = family(root).into_iter().filter_map(Memory::of).collect();
     let key = if all.len() == 1 { "Rss" } else { "Pss" };
@@ -85,7 +90,9 @@ mod tests {
         let block = vec![1u8; 32 << 20];
         let after = resident(std::process::id()).unwrap();
         assert!(after > before + (31 << 10), "{before} {after} {}", block.len());
-        assert_eq!(resident(u32::MAX / 2), None);
+        drop(block);
+        assert!(peak(std::process::id()).unwrap() >= after - 100);
+        assert_eq!((resident(u32::MAX / 2), peak(u32::MAX / 2)), (None, None));
     }
 
     #[test]

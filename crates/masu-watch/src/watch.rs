@@ -5,8 +5,9 @@
 //! that share pages, each page counts once, by their proportional shares.
 
 use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -65,8 +66,8 @@ pub fn run(
         output
     });
     let (mut curve, mut served) = (Curve::default(), true);
-    let (succeeded, processor) = loop {
-        if let Some(end) = ended(&mut child)? {
+    let end = loop {
+        if let Some(end) = ended(&child)? {
             break end;
         }
         if let Some(kib) = resident(child.id()) {
@@ -76,11 +77,27 @@ pub fn run(
         }
         thread::sleep(between);
     };
-    Ok(Run { curve, processor, output: reader.join().unwrap_or_default(), succeeded, served })
+    let output = reader.join().unwrap_or_default();
+    Ok(Run { curve, processor: end.processor, output, succeeded: end.status.success(), served })
 }
 
-/// Returns whether the child succeeded and its processor time, once it has ended.
-fn ended(child: &mut Child) -> std::io::Result<Option<(bool, f64)>> {
+/// How a child has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    /// Its status.
+    pub status: ExitStatus,
+    /// User and system time, of all children that it waited for too, in seconds.
+    pub processor: f64,
+    /// The most that it had resident in its life, or one of the children that it waited for, in KiB. What was in its
+    /// place before it executed its program counts too.
+    pub peak: u64,
+}
+
+/// How the child has ended, if it has.
+///
+/// # Errors
+/// It cannot be waited for.
+pub fn ended(child: &Child) -> std::io::Result<Option<End>> {
     let (mut status, mut usage) = (0, std::mem::MaybeUninit::<libc::rusage>::zeroed());
     // SAFETY: both outlive the call, and zeroes are a valid `rusage`.
     let (id, usage) = unsafe {
@@ -92,7 +109,9 @@ fn ended(child: &mut Child) -> std::io::Result<Option<(bool, f64)>> {
         -1 => Err(std::io::Error::last_os_error()),
         _ => {
             let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-            Ok(Some((status == 0, seconds(usage.ru_utime) + seconds(usage.ru_stime))))
+            let processor = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+            let peak = u64::try_from(usage.ru_maxrss).unwrap_or(0);
+            Ok(Some(End { status: ExitStatus::from_raw(status), processor, peak }))
         }
     }
 }

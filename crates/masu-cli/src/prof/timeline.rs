@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use masu_profile::{Moment, Profile};
 
 use crate::see::page;
-use crate::see::sampler::{Sample, Sampler};
+use crate::see::sampler::{Peak, Sample, Sampler};
 
 /// Time between two measurements.
 const BETWEEN: Duration = Duration::from_millis(50);
@@ -70,7 +70,10 @@ pub fn chart(profile: &Profile) -> String {
     let samples: Vec<Sample> = profile.timeline.iter().map(sample).collect();
     match samples.len() {
         0 | 1 => String::new(),
-        _ => page::svg(&format!("process {}", profile.pid), &samples),
+        _ => {
+            let kib = samples.iter().map(|sample| sample.resident).max().unwrap_or(0);
+            page::svg(&format!("process {}", profile.pid), &samples, Peak { kib, is_all: false })
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use masu_watch::chart;
 
 use super::picture;
-use super::sampler::Sample;
+use super::sampler::{Peak, Sample};
 use crate::bytes::Bytes;
 
 const WIDTH: f64 = 960.0;
@@ -16,8 +16,8 @@ const BOTTOM: f64 = 40.0;
 /// Number of points of a curve.
 const POINTS: usize = 900;
 
-/// Returns the page.
-pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
+/// The page.
+pub fn render(name: &str, process: u32, samples: &[Sample], peak: Peak) -> String {
     let title = escape(&format!("Memory of {name} (process {process})"));
     let rows: String = picture::events(samples)
         .iter()
@@ -29,12 +29,12 @@ pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
             )
         })
         .collect();
-    let [peak, back] = figures(samples);
+    let (peak, back) = (picture::most(peak), back(samples));
     format!(
         "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title>\
          <style>{STYLE}{COLOURS}</style></head>\n\
          <body><h1>{title}</h1>\n\
-         <p><span class='key resident'></span> resident, {peak} at its peak\n\
+         <p><span class='key resident'></span> resident, {peak}\n\
          <span class='key free'></span> free in masu, to go back\n\
          <span class='key back'></span> went back: {back}</p>\n\
          <svg viewBox='0 0 {WIDTH} {HEIGHT}' role='img' aria-label='{title}'>\n{}</svg>\n\
@@ -45,12 +45,12 @@ pub fn render(name: &str, process: u32, samples: &[Sample]) -> String {
     )
 }
 
-/// Returns the chart alone, as a picture.
-pub fn svg(name: &str, samples: &[Sample]) -> String {
+/// The chart alone, as a picture.
+pub fn svg(name: &str, samples: &[Sample], peak: Peak) -> String {
     let title = escape(&format!("Memory of {name}, as masu watch shows it"));
-    let [peak, back] = figures(samples);
+    let (peak, back) = (picture::most(peak), back(samples));
     let words = [
-        ("resident", format!("resident, {peak} at its peak")),
+        ("resident", format!("resident, {peak}")),
         ("free", "free in masu, to go back".into()),
         ("back", format!("went back: {back}")),
     ];
@@ -75,10 +75,9 @@ pub fn svg(name: &str, samples: &[Sample]) -> String {
     )
 }
 
-/// Returns the peak, and the memory that went back.
-fn figures(samples: &[Sample]) -> [Bytes; 2] {
-    let peak = picture::curve(samples, |sample| sample.resident).peak();
-    [Bytes(peak * 1024), Bytes(samples.last().map_or(0, |last| last.back) * 1024)]
+/// What went back.
+fn back(samples: &[Sample]) -> Bytes {
+    Bytes(samples.last().map_or(0, |last| last.back) * 1024)
 }
 
 /// Returns the content of the picture.
@@ -161,7 +160,8 @@ mod tests {
                 back: if i > 50 { 4096 } else { 0 },
             })
             .collect();
-        let page = render("<a>", 7, &samples);
+        let peak = Peak { kib: 12_288, is_all: true };
+        let page = render("<a>", 7, &samples, peak);
         assert!(
             page.contains("Memory of &lt;a&gt; (process 7)") && !page.contains("<a>"),
             "{page}"
@@ -170,8 +170,9 @@ mod tests {
         assert!(page.contains("<td>5.0 s</td><td>5.1 s</td><td>4 MiB</td>"), "{page}");
         // Nothing is fetched from elsewhere.
         assert!(!page.contains("http"), "{page}");
-        let picture = svg("<a>", &samples);
+        let picture = svg("<a>", &samples, peak);
         assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"), "{picture}");
+        assert!(picture.contains("resident, 12 MiB at its peak"), "{picture}");
         assert!(picture.contains("went back: 4 MiB") && !picture.contains("<a>"), "{picture}");
         assert_eq!(picture.matches("<polygon").count(), 2);
     }

@@ -6,7 +6,7 @@ use anstyle::Style;
 use masu_watch::chart;
 use masu_watch::curve::Curve;
 
-use super::sampler::Sample;
+use super::sampler::{Peak, Sample};
 use crate::bytes::Bytes;
 
 const BOLD: Style = Style::new().bold();
@@ -83,17 +83,23 @@ pub fn events(samples: &[Sample]) -> Vec<Event> {
     events
 }
 
-/// Draws the charts and the sentences about them.
-pub fn draw(name: &str, process: u32, samples: &[Sample], frame: Frame) -> String {
+/// The peak, as words.
+pub fn most(peak: Peak) -> String {
+    let kib = Bytes(peak.kib * 1024);
+    if peak.is_all { format!("{kib} at its peak") } else { format!("{kib} highest seen") }
+}
+
+/// The charts and what is to be said of them.
+pub fn draw(name: &str, process: u32, samples: &[Sample], peak: Peak, frame: Frame) -> String {
     let Some(last) = samples.last() else {
         return format!("{name} ended before it could be looked at\n");
     };
     let resident = curve(samples, |sample| sample.resident);
     let free = curve(samples, |sample| sample.free);
-    let peak = Bytes(resident.peak() * 1024);
     let head = format!(
-        "process {process} ({name}): {} resident, {peak} at its peak",
-        Bytes(last.resident * 1024)
+        "process {process} ({name}): {} resident, {}",
+        Bytes(last.resident * 1024),
+        most(peak)
     );
     let head: String = head.chars().take(frame.columns).collect();
     let mut text = format!("{BOLD}{head}{BOLD:#}\n\n");
@@ -146,7 +152,7 @@ mod tests {
             .collect();
         for (columns, rows) in [(80, 24), (200, 50), (200, 60), (40, 12), (80, 10)] {
             let frame = Frame::of_terminal(columns, rows);
-            let text = draw("a-long-name-of-15", 4_194_304, &samples, frame);
+            let text = draw("a-long-name-of-15", 4_194_304, &samples, Peak::default(), frame);
             let text = anstream::adapter::strip_str(&text).to_string();
             assert!(text.lines().count() < usize::from(rows), "{columns}x{rows}:\n{text}");
             let widest = text.lines().map(|line| line.chars().count()).max();
@@ -178,11 +184,13 @@ mod tests {
             .map(|n| sample(f64::from(n), u64::from(n) * 10 + if n < 20 { 0 } else { 9000 }))
             .collect();
         assert_eq!(events(&trickling), [Event { from: 19.0, to: 20.0, kib: 9010 }]);
-        let text = draw("x", 7, &samples, Frame::FILE);
-        assert!(
-            text.contains("process 7 (x): 9.77 MiB resident") && text.contains("3.91 MiB"),
-            "{text}"
-        );
-        assert!(draw("x", 7, &[], Frame::FILE).contains("ended"));
+        let draw = |samples: &[Sample], is_all| {
+            draw("x", 7, samples, Peak { kib: 20_480, is_all }, Frame::FILE)
+        };
+        let text = draw(&samples, true);
+        assert!(text.contains("process 7 (x): 9.77 MiB resident, 20 MiB at its peak"), "{text}");
+        assert!(text.contains("3.91 MiB"), "{text}");
+        assert!(draw(&samples, false).contains("resident, 20 MiB highest seen"));
+        assert!(draw(&[], true).contains("ended"));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, engines};
-use masu_watch::process::{family, resident};
+use masu_watch::process::{self, children, family, resident};
 use rustix::time::{ClockId, clock_gettime};
 
 /// A measurement.
@@ -21,7 +21,16 @@ pub struct Sample {
     pub back: u64,
 }
 
-/// Maximum number of samples kept: above it, each two are merged.
+/// The most that was resident.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Peak {
+    /// In KiB.
+    pub kib: u64,
+    /// Whether it is known that there never was more, and not only that no look saw more.
+    pub is_all: bool,
+}
+
+/// Samples that are kept: then each two become one.
 const MOST: usize = 16_384;
 /// Time between two checks for new processes.
 const NEWS: Duration = Duration::from_secs(1);
@@ -37,6 +46,8 @@ pub struct Sampler {
     asked: Option<Instant>,
     back: u64,
     took: Duration,
+    /// What the kernel says of the only process, `None` once there were several.
+    peak: Option<u64>,
 }
 
 struct Process {
@@ -55,6 +66,7 @@ impl Sampler {
             asked: None,
             back: 0,
             took: Duration::ZERO,
+            peak: Some(0),
         }
     }
 
@@ -63,11 +75,25 @@ impl Sampler {
         self.took * SHARE
     }
 
-    /// Measures. Returns `false` if no process is left.
+    /// The peak so far. A process that has ended may have had more since the last look, unless `end` is known to be its
+    /// peak.
+    pub fn peak(&self, is_there: bool, end: Option<u64>) -> Peak {
+        let seen = self.samples.iter().map(|sample| sample.resident).max().unwrap_or(0);
+        // Of several processes each has its own peak at a time of its own.
+        let known = self.peak.map(|peak| peak.max(end.unwrap_or(0)));
+        let is_all = known.is_some_and(|peak| peak > 0) && (is_there || end.is_some());
+        Peak { kib: seen.max(known.unwrap_or(0)), is_all }
+    }
+
+    /// Looks. `false`: nobody is left.
     pub fn look(&mut self, second: f64) -> bool {
         let (start, busy) = (Instant::now(), busy());
         let Some(resident) = resident(self.root) else { return false };
-        // In its first moments a process may still be another program.
+        self.peak = match children(self.root).is_empty() {
+            true => self.peak.map(|last| process::peak(self.root).unwrap_or(last)),
+            false => None,
+        };
+        // In its first moments a program may be something else yet.
         if self.asked.is_none_or(|asked| asked.elapsed() >= NEWS) || self.known.is_empty() {
             for process in family(self.root) {
                 if let Ok((memory, engines)) = match self.known.get(&process) {
@@ -138,6 +164,18 @@ mod tests {
         assert!(first.resident > 500 && second.resident > 500);
         assert_eq!((first.free, second.back), (0, 0));
         assert!(!Sampler::new(u32::MAX / 2).look(0.0));
+    }
+
+    #[test]
+    fn a_peak_is_one_process_that_is_known_to_its_end() {
+        let mut sampler = Sampler::new(1);
+        let sample = Sample { resident: 70, ..Sample::default() };
+        (sampler.samples, sampler.peak) = (vec![sample], Some(80));
+        assert_eq!(sampler.peak(true, None), Peak { kib: 80, is_all: true });
+        assert_eq!(sampler.peak(false, Some(100)), Peak { kib: 100, is_all: true });
+        assert_eq!(sampler.peak(false, None), Peak { kib: 80, is_all: false });
+        sampler.peak = None;
+        assert_eq!(sampler.peak(false, Some(100)), Peak { kib: 70, is_all: false });
     }
 
     #[test]

@@ -13,24 +13,25 @@ use std::io::{IsTerminal, stdout};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use masu_watch::watch::ended;
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
 use super::picture::Frame;
 use super::sampler::Sampler;
 use super::{failure, page, picture, print};
 use crate::failure::{Failure, REFUSED};
+use crate::prof::output::check;
+use crate::wake::Wake;
 
 /// Watch a program's memory over time, and see what goes back when.
 ///
 /// Starts a command on masu, or follows a process, and looks at its memory ten times a second: a chart of what is
 /// resident, one of what is free and about to go back, and when how much went back. Children count too. Nothing is
-/// stopped, and a process need not be prepared. It ends with the program, with Ctrl-C, or after --for.
+/// stopped, and a process need not be prepared. It ends with the program, with Ctrl-C, or after --for. A SIGTERM is
+/// passed on to the command.
 #[derive(Args)]
 #[command(
     override_usage = "masu watch [OPTIONS] -- COMMAND…
@@ -45,8 +46,8 @@ On a terminal, the chart of a process is drawn anew every second. A command's ow
 its chart comes at its end.
 
 Exit codes:
-  the command's own, or 128 and the number of the signal that ended it; with -p: 0, or 2 if there is no
-  such process, it has no masu, or it may not be read"
+  the command's own, or 128 and the number of the signal that ended it; 0 if --for ended first; with -p: 0, or 2 if
+  there is no such process, it has no masu, or it may not be read"
 )]
 pub struct Order {
     /// Follow this process
@@ -59,8 +60,8 @@ pub struct Order {
     )]
     pub pid: Option<u32>,
 
-    /// Stop after this long, such as 30s or 5m
-    #[arg(long = "for", value_name = "T", value_parser = super::duration)]
+    /// Stop after this long, such as 30s or 5m; a command goes on unwatched
+    #[arg(long = "for", value_name = "T", value_parser = super::span)]
     pub most: Option<Duration>,
 
     /// Time between two looks
@@ -87,12 +88,10 @@ const REDRAW: Duration = Duration::from_secs(1);
 
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        let set = signal_hook::flag::register(signal, stop.clone());
-        set.map_err(|error| Failure::new(REFUSED, format!("cannot wait for signals: {error}")))?;
+    for (option, file) in [("--html", &order.html), ("--svg", &order.svg)] {
+        file.iter().try_for_each(|file| check(option, file))?;
     }
-    let (mut child, process, name) = match order.pid {
+    let (child, process, name) = match order.pid {
         Some(process) => {
             // If the process cannot be watched, the user should learn so at once.
             masu_inspect::engines(process).map_err(|error| failure(&error))?;
@@ -105,34 +104,49 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             (Some(child), process, name.unwrap_or_default())
         }
     };
+    let mut wake = Wake::new(&[SIGCHLD, SIGINT, SIGTERM], order.pid)?;
     let live = child.is_none() && stdout().is_terminal();
     let (mut sampler, begin) = (Sampler::new(process), Instant::now());
-    let (mut drawn, mut last, mut status) = (0, Instant::now(), None);
-    loop {
-        if let Some(ended) =
-            child.as_mut().map(Child::try_wait).transpose().ok().flatten().flatten()
-        {
-            status = Some(ended);
-            break;
+    let (mut drawn, mut last) = (0, Instant::now());
+    // Whether the process is there at the end.
+    let mut is_there = false;
+    let end = loop {
+        if let Some(ended) = child.as_ref().and_then(|child| ended(child).ok().flatten()) {
+            break Some(ended);
         }
-        // The command receives the same signals, and decides itself.
+        let (is_interrupted, is_terminated) = (wake.take(SIGINT), wake.take(SIGTERM));
+        // A terminal's signals go to the command as well, and it decides itself; another one does not.
+        if child.is_some() && is_terminated {
+            // SAFETY: it has not been waited for, so the number is its own.
+            unsafe { libc::kill(process as i32, SIGTERM) };
+        }
         if child.is_some() && is_launcher(process) {
-            thread::sleep(SHORTEST / 5);
+            wake.wait(Some(SHORTEST / 5));
             continue;
         }
-        let stopped = stop.load(Ordering::Relaxed) && child.is_none();
-        let is_over = order.most.is_some_and(|most| begin.elapsed() >= most);
-        if !sampler.look(begin.elapsed().as_secs_f64()) && child.is_none() || stopped || is_over {
-            break;
+        let is_stopped = child.is_none() && (is_interrupted || is_terminated);
+        let left = order.most.map(|most| most.saturating_sub(begin.elapsed()));
+        is_there = sampler.look(begin.elapsed().as_secs_f64());
+        if !is_there && child.is_none() || is_stopped || left.is_some_and(|left| left.is_zero()) {
+            break None;
         }
         if live && last.elapsed() >= REDRAW {
-            let picture = picture::draw(&name, process, &sampler.samples, terminal());
+            let peak = sampler.peak(true, None);
+            let picture = picture::draw(&name, process, &sampler.samples, peak, terminal());
             print(&over(drawn, &picture))?;
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
         // A command may end soon.
         let soon = if child.is_some() { begin.elapsed() / 8 } else { order.every };
-        thread::sleep(order.every.min(soon).max(SHORTEST).max(sampler.pause()));
+        let pause = order.every.min(soon).max(SHORTEST).max(sampler.pause());
+        wake.wait(Some(left.map_or(pause, |left| left.min(pause))));
+    };
+    let status = end.map(|end| end.status);
+    // A small program's peak is below that of this one, in which it began.
+    let peak = end.map(|end| end.peak).filter(|&peak| peak > 2 * own_peak());
+    let peak = sampler.peak(is_there && end.is_none(), peak);
+    if child.is_some() && end.is_none() {
+        eprintln!("masu: `{name}` (process {process}) goes on");
     }
     // A command that could not be started has reported it.
     if sampler.samples.is_empty() && !status.is_none_or(|status| status.success()) {
@@ -140,13 +154,13 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     }
     // The last picture may be longer than the terminal is high.
     let frame = Frame { events: Frame::FILE.events, ..terminal() };
-    let picture = picture::draw(&name, process, &sampler.samples, frame);
+    let picture = picture::draw(&name, process, &sampler.samples, peak, frame);
     print(&over(drawn, &picture))?;
     if let Some(file) = &order.html {
-        write(file, &page::render(&name, process, &sampler.samples))?;
+        write(file, &page::render(&name, process, &sampler.samples, peak))?;
     }
     if let Some(file) = &order.svg {
-        write(file, &page::svg(&name, &sampler.samples))?;
+        write(file, &page::svg(&name, &sampler.samples, peak))?;
     }
     Ok(code(status))
 }
@@ -158,7 +172,12 @@ fn start(command: &[OsString]) -> Result<Child, Failure> {
     Command::new(me).args(["run", "--"]).args(command).spawn().map_err(failed)
 }
 
-/// Whether the future command is still this program, or has ended and so has no file.
+/// The most that this process has had resident, in KiB.
+fn own_peak() -> u64 {
+    masu_watch::process::peak(std::process::id()).unwrap_or(u64::MAX / 2)
+}
+
+/// Whether what is about to become the command is still this program, or has ended, so that it has no file.
 fn is_launcher(process: u32) -> bool {
     let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
     // In this order: a process with a command line and then no file has ended in between. One that has just become this
