@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Fixture, copy, masu};
@@ -34,6 +35,15 @@ fn ready(child: &mut Child) {
         let mut byte = [0];
         child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         said.extend(byte);
+    }
+    // Where the command was quick, masu may not listen to signals yet.
+    let caught = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(caught, 16).unwrap() >> (libc::SIGTERM - 1) & 1 == 1
+    };
+    while !caught() {
+        sleep(Duration::from_millis(1));
     }
 }
 
