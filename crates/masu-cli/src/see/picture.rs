@@ -134,9 +134,13 @@ mod tests {
     #[test]
     fn what_went_back_is_said_if_it_is_nothing_or_little() {
         let sample = |back| Sample { second: 1.0, resident: 9, free: 2, back };
-        let frame = || Frame { columns: 80, chart: 4, events: 1 };
-        assert!(draw("x", 7, &[sample(0)], frame()).ends_with("\nNothing went back.\n"));
-        assert!(draw("x", 7, &[sample(12)], frame()).ends_with("\nLittle went back (12 KiB).\n"));
+        let text = |back| {
+            let (peak, frame) =
+                (Peak { kib: 9, is_all: true }, Frame { columns: 80, chart: 4, events: 1 });
+            draw("x", 7, &[sample(back)], peak, frame)
+        };
+        assert!(text(0).ends_with("\nNothing went back.\n"));
+        assert!(text(12).ends_with("\nLittle went back (12 KiB).\n"));
     }
 
     #[test]
