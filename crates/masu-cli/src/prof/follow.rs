@@ -168,6 +168,7 @@ mod tests {
 
     /// One test, since each signal reaches all of a process.
     #[test]
+    #[expect(clippy::zombie_processes, reason = "what follows a child waits for it")]
     fn a_program_gets_signals_once_and_its_memory_is_there_at_the_end() {
         let mut kept = Vec::new();
         for signal in [SIGINT, SIGTERM, libc::SIGKILL] {

@@ -155,10 +155,8 @@ pub fn strip(unit: u32, n: usize) -> bool {
 /// are more than the program has, are many, the kernel judges whether it may have them.
 pub fn provide(unit: u32, n: usize, asked: usize) -> bool {
     let r = record(unit);
-    if !r.bare.get() {
-        if asked < JUDGED || !strip(unit, n) {
-            return true;
-        }
+    if !r.bare.get() && (asked < JUDGED || !strip(unit, n)) {
+        return true;
     }
     let done = map_units(unit, n, asked).is_ok();
     r.bare.set(!done);
