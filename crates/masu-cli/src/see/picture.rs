@@ -38,9 +38,9 @@ impl Frame {
     /// The space on a terminal: the picture must fit as a whole, or it could not be redrawn in
     /// place.
     pub fn of_terminal(columns: u16, rows: u16) -> Frame {
-        // Above and between are three lines, the names are two, the axis is one, and the cursor is on the last.
-        let room = usize::from(rows).saturating_sub(7);
-        let events = room.saturating_sub(2 * chart::HEIGHT).clamp(1, ROWS);
+        // Above and between are four lines, the names are two, the axis is one, and the cursor is on the last.
+        let room = usize::from(rows).saturating_sub(8);
+        let events = room.saturating_sub(2 * chart::HEIGHT).clamp(usize::from(room > 2), ROWS);
         let chart = room.saturating_sub(events) / 2;
         Frame { columns: usize::from(columns).clamp(30, 200), chart: chart.clamp(1, 12), events }
     }

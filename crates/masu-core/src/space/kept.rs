@@ -9,11 +9,12 @@ use crate::sys::mem;
 /// lists. Returns `false` if the kernel refused.
 pub fn clean(unit: u32) -> bool {
     let r = record(unit);
-    let dirty = r.dirty.get().next_multiple_of(1 << 16).min(r.units.get() * UNIT_BYTES);
+    let all = r.units.get() * UNIT_BYTES;
+    let dirty = r.dirty.get().next_multiple_of(1 << 16).min(all);
     // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
-    let discard = || unsafe { mem::discard(address(unit), dirty) };
+    let discard = |bytes| unsafe { mem::discard(address(unit), bytes) };
     // A fresh mapping may be refused, as beyond a limit that was lowered.
-    let done = r.apart.get() == 0 && discard() || renew(unit, r.units.get()) || discard();
+    let done = r.apart.get() == 0 && discard(dirty) || renew(unit, r.units.get()) || discard(all);
     if done {
         r.dirty.set(0);
         r.set_apart(0);

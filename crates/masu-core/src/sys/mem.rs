@@ -179,7 +179,7 @@ pub fn unmap(addr: usize, len: usize) {
 /// mappings of one, and their number is limited (`vm.max_map_count`).
 pub fn try_unmap(addr: usize, len: usize) -> bool {
     // SAFETY: invariant 1.
-    unsafe { call(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) }.is_ok()
+    result(unsafe { syscall(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) }).is_ok()
 }
 
 /// Moves the pages of `from` to `to`; `from` stays mapped and reads as zeroes.
