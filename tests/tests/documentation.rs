@@ -90,7 +90,9 @@ impl Drop for Waiting {
 
 /// What comes before each script. Services are those of the [`machine`], and systemd does nothing. The status of the doctor does not count: the machine of the tests may
 /// have faults of its own.
+/// In the background `masu run` becomes the program, as without this function: `$!` is its number.
 const PRELUDE: &str = "exec 2>&1; sudo() { \"$@\"; }; systemctl() { :; }; masu() { \
+    read -r shell _ </proc/self/stat; if [ \"$1\" = run ] && [ \"$shell\" != $$ ]; then exec masu \"$@\"; fi; \
     if [ \"$1\" = unit ]; then shift; set -- unit --root machine \"$@\"; fi; command masu \"$@\" || { status=$?; [ \"$1\" = doctor ] || return $status; }; }; ";
 
 /// The files of a machine with services.
