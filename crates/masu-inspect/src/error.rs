@@ -84,15 +84,19 @@ impl Error {
 
 /// How to get past what keeps the user's own processes from each other.
 fn guarded(yama: Option<&str>, is_root: bool) -> String {
+    let way_out = if is_root { "give root CAP_SYS_PTRACE" } else { "use sudo masu" };
     match yama {
-        Some("1") if !is_root => "kernel.yama.ptrace_scope is 1, so only its parents and root may: use sudo masu, or start it with \
+        Some("1") => format!(
+            "kernel.yama.ptrace_scope is 1, so only its parents and root may: {way_out}, or start it with \
              `masu run --conf observe:1 -- COMMAND` (MASU_OBSERVE=1) or `masu watch -- COMMAND`"
-            .into(),
-        Some("2") if !is_root => "kernel.yama.ptrace_scope is 2, so only root may, or who has CAP_SYS_PTRACE: use sudo masu".into(),
+        ),
+        Some("2") => format!(
+            "kernel.yama.ptrace_scope is 2, so only root may, or who has CAP_SYS_PTRACE: {way_out}"
+        ),
         Some("3") => "kernel.yama.ptrace_scope is 3, so nobody may until the machine starts anew: \
              `masu run --stats -- COMMAND` prints statistics at the program's exit"
             .into(),
-        _ if is_root => ROOT.into(),
+        _ if is_root => format!("a sandbox or a security module forbids it, or {ROOT}"),
         _ => "a sandbox or a security module forbids it: use sudo masu; in a container, give it --cap-add SYS_PTRACE, or \
              ask from the host"
             .into(),
