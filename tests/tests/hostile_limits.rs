@@ -98,8 +98,8 @@ fn least_address_space(program: &[&str], bare: bool) -> u64 {
     works
 }
 
-/// The library itself, a page of each table, and a span of 64 KiB for each of some classes are what masu needs beyond
-/// glibc's heap.
+/// The library itself, with a fault handler's stack of 32 KiB, a page of each table, and a span of 64 KiB for each of some
+/// classes are what masu needs beyond glibc's heap.
 #[test]
 fn small_programs_need_hardly_more_address_space() {
     if !is_masu() {
@@ -116,7 +116,7 @@ fn small_programs_need_hardly_more_address_space() {
         let (plain, loaded) =
             (least_address_space(program, true), least_address_space(program, false));
         println!("{}: {plain} -> {loaded} KiB", program[0]);
-        assert!(loaded <= plain + 1850, "{}: {plain} -> {loaded} KiB", program[0]);
+        assert!(loaded <= plain + 1882, "{}: {plain} -> {loaded} KiB", program[0]);
     }
 }
 
