@@ -98,7 +98,7 @@ fn least_address_space(program: &[&str], bare: bool) -> u64 {
     works
 }
 
-/// The library itself, with a fault handler's stack of 32 KiB, a page of each table, and a span of 64 KiB for each of some
+/// The library itself, with a fault handler's stack of 24 KiB, a page of each table, and a span of 64 KiB for each of some
 /// classes are what masu needs beyond glibc's heap.
 #[test]
 fn small_programs_need_hardly_more_address_space() {

@@ -252,8 +252,8 @@ fn a_watch_as_a_page() {
     assert!(page.contains("<td>") && page.contains("class='back'"), "{page}");
     assert!(!page.contains("http"), "{page}");
     let refused = masu(&["watch", "-p", &id, "--for", "100ms", "--html", "/no/such/place.html"]);
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot write"), "{refused:?}");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be written"), "{refused:?}");
 }
 
 /// What is free goes back at once in a process that is at work.

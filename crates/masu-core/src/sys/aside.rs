@@ -9,7 +9,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
 /// More than a report takes, also without optimisation.
-const BYTES: usize = 32 << 10;
+const BYTES: usize = 24 << 10;
 
 #[repr(C, align(64))]
 struct Stack(UnsafeCell<[u8; BYTES]>);
