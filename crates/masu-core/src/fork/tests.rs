@@ -10,6 +10,23 @@ use crate::span::pool::{give, take};
 use crate::sys::auxv;
 use std::sync::Barrier;
 
+/// Does something while another thread forks, and has all locks.
+fn while_a_fork_stands_still(f: impl FnOnce()) {
+    let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            prepare();
+            stands_still.wait();
+            goes_on.wait();
+            // SAFETY: prepared above.
+            assert!(unsafe { parent() });
+        });
+        stands_still.wait();
+        f();
+        goes_on.wait();
+    });
+}
+
 /// All its pages have gone back, so its link is all that is written to it.
 #[test]
 fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
@@ -20,16 +37,7 @@ fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
             // SAFETY: from the pool, this test's alone.
             unsafe { (*span::record(span)).touched() as usize }
         };
-        let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                prepare();
-                stands_still.wait();
-                goes_on.wait();
-                // SAFETY: prepared.
-                assert!(unsafe { parent() });
-            });
-            stands_still.wait();
+        while_a_fork_stands_still(|| {
             assert_eq!(touched(), 0);
             // SAFETY: from the pool, this test's alone.
             unsafe {
@@ -37,7 +45,6 @@ fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
                 give(span);
             }
             assert!(deferred::any());
-            goes_on.wait();
         });
         assert!(!deferred::any());
         assert_eq!(take(false, None, Home::ANY), Some(span));
@@ -63,23 +70,13 @@ fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zer
             let to = Locked::lock().take_fresh(LEN / UNIT_BYTES * 2, 1, 2).expect("room");
             // SAFETY: the test's own ranges, the second of which holds nothing.
             assert_eq!(unsafe { Locked::lock().move_pages(unit, to, 0) }, LEN);
-            let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    prepare();
-                    stands_still.wait();
-                    goes_on.wait();
-                    // SAFETY: prepared above.
-                    assert!(unsafe { parent() });
-                });
-                stands_still.wait();
+            while_a_fork_stands_still(|| {
                 // The second one is linked to the first.
                 // SAFETY: live blocks, freed once.
                 unsafe {
                     huge::give(first);
                     huge::give(moved);
                 }
-                goes_on.wait();
             });
             for _ in 0..8 {
                 let p = huge::alloc_zeroed(LEN, 16);
