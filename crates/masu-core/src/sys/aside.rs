@@ -41,98 +41,78 @@ unsafe extern "C" fn call(f: *mut c_void) {
     unsafe { (*f.cast::<&mut dyn FnMut()>())() }
 }
 
-/// Calls `f` with its argument on the stack that ends at `top`.
-///
-/// # Safety
-/// The stack must be the caller's alone, `top` a multiple of 16, and the call allowed. It must not unwind.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[unsafe(naked)]
-unsafe extern "C" fn switch(
-    argument: *mut c_void,
-    f: unsafe extern "C" fn(*mut c_void),
-    top: usize,
-) {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "push rbp",
-        ".cfi_def_cfa_offset 16",
-        ".cfi_offset rbp, -16",
-        "mov rbp, rsp",
-        ".cfi_def_cfa_register rbp",
-        "mov rsp, rdx",
-        "call rsi",
-        "mov rsp, rbp",
-        "pop rbp",
-        ".cfi_def_cfa rsp, 8",
-        "ret",
-        ".cfi_endproc",
-    )
+/// Defines `switch` for a processor by its instructions.
+macro_rules! switch {
+    ($arch:literal: $($line:literal,)*) => {
+        /// Calls `f` with its argument on the stack that ends at `top`.
+        ///
+        /// # Safety
+        /// The stack must be the caller's alone, `top` a multiple of 16, and the call allowed. It must not unwind.
+        #[cfg(all(target_arch = $arch, not(miri)))]
+        #[unsafe(naked)]
+        unsafe extern "C" fn switch(
+            argument: *mut c_void,
+            f: unsafe extern "C" fn(*mut c_void),
+            top: usize,
+        ) {
+            core::arch::naked_asm!(".cfi_startproc", $($line,)* ".cfi_endproc")
+        }
+    };
 }
 
-/// Calls `f` with its argument on the stack that ends at `top`.
-///
-/// # Safety
-/// The stack must be the caller's alone, `top` a multiple of 16, and the call allowed. It must not unwind.
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-#[unsafe(naked)]
-unsafe extern "C" fn switch(
-    argument: *mut c_void,
-    f: unsafe extern "C" fn(*mut c_void),
-    top: usize,
-) {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "stp x29, x30, [sp, #-16]!",
-        ".cfi_def_cfa_offset 16",
-        ".cfi_offset x29, -16",
-        ".cfi_offset x30, -8",
-        "mov x29, sp",
-        ".cfi_def_cfa x29, 16",
-        "mov sp, x2",
-        "blr x1",
-        "mov sp, x29",
-        ".cfi_def_cfa sp, 16",
-        "ldp x29, x30, [sp], #16",
-        ".cfi_def_cfa_offset 0",
-        ".cfi_restore x29",
-        ".cfi_restore x30",
-        "ret",
-        ".cfi_endproc",
-    )
+switch! {
+    "x86_64":
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    "mov rbp, rsp",
+    ".cfi_def_cfa_register rbp",
+    "mov rsp, rdx",
+    "call rsi",
+    "mov rsp, rbp",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
 }
 
-/// Calls `f` with its argument on the stack that ends at `top`.
-///
-/// # Safety
-/// The stack must be the caller's alone, `top` a multiple of 16, and the call allowed. It must not unwind.
-#[cfg(all(target_arch = "riscv64", not(miri)))]
-#[unsafe(naked)]
-unsafe extern "C" fn switch(
-    argument: *mut c_void,
-    f: unsafe extern "C" fn(*mut c_void),
-    top: usize,
-) {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "addi sp, sp, -16",
-        ".cfi_def_cfa_offset 16",
-        "sd ra, 8(sp)",
-        "sd s0, 0(sp)",
-        ".cfi_offset ra, -8",
-        ".cfi_offset s0, -16",
-        "addi s0, sp, 16",
-        ".cfi_def_cfa s0, 0",
-        "mv sp, a2",
-        "jalr a1",
-        "addi sp, s0, -16",
-        ".cfi_def_cfa sp, 16",
-        "ld ra, 8(sp)",
-        "ld s0, 0(sp)",
-        "addi sp, sp, 16",
-        ".cfi_def_cfa_offset 0",
-        "ret",
-        ".cfi_endproc",
-    )
+switch! {
+    "aarch64":
+    "stp x29, x30, [sp, #-16]!",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset x29, -16",
+    ".cfi_offset x30, -8",
+    "mov x29, sp",
+    ".cfi_def_cfa x29, 16",
+    "mov sp, x2",
+    "blr x1",
+    "mov sp, x29",
+    ".cfi_def_cfa sp, 16",
+    "ldp x29, x30, [sp], #16",
+    ".cfi_def_cfa_offset 0",
+    ".cfi_restore x29",
+    ".cfi_restore x30",
+    "ret",
+}
+
+switch! {
+    "riscv64":
+    "addi sp, sp, -16",
+    ".cfi_def_cfa_offset 16",
+    "sd ra, 8(sp)",
+    "sd s0, 0(sp)",
+    ".cfi_offset ra, -8",
+    ".cfi_offset s0, -16",
+    "addi s0, sp, 16",
+    ".cfi_def_cfa s0, 0",
+    "mv sp, a2",
+    "jalr a1",
+    "addi sp, s0, -16",
+    ".cfi_def_cfa sp, 16",
+    "ld ra, 8(sp)",
+    "ld s0, 0(sp)",
+    "addi sp, sp, 16",
+    ".cfi_def_cfa_offset 0",
+    "ret",
 }
 
 /// Miri has one stack.
