@@ -77,12 +77,10 @@ fn new() -> Option<&'static Heap> {
     if region::base() == 0 {
         region::init().ok()?;
     }
-    if table::counts().1 != 0 {
-        crate::sharing::begin();
-        // The hook may have made the heap.
-        if current().role.get() == Role::Thread {
-            return Some(current());
-        }
+    beside();
+    // The hook may have made the heap.
+    if current().role.get() == Role::Thread {
+        return Some(current());
     }
     super::fork::adopt_an_orphan();
     let heap = table::acquire()?;
