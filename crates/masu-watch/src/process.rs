@@ -68,6 +68,9 @@ impl Memory {
 }
 
 /// The most that a process has had resident since it executed its program, in KiB.
+///
+/// The kernel notes the peak from counters that each processor adds to in batches, so the value may be
+/// less than an exact count by some hundred KiB.
 pub fn peak(process: u32) -> Option<u64> {
     open(process)?.status().ok()?.vmhwm
 }
@@ -91,7 +94,7 @@ mod tests {
         let after = resident(std::process::id()).unwrap();
         assert!(after > before + (31 << 10), "{before} {after} {}", block.len());
         drop(block);
-        assert!(peak(std::process::id()).unwrap() >= after - 100);
+        assert!(peak(std::process::id()).unwrap() >= after - 1024);
         assert_eq!((resident(u32::MAX / 2), peak(u32::MAX / 2)), (None, None));
     }
 
