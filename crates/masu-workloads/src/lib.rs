@@ -24,6 +24,7 @@ mod columnar;
 mod cubes;
 mod cxx;
 mod documents;
+mod exchange;
 mod frag;
 mod glibc_simple;
 mod glibc_thread;
@@ -195,6 +196,7 @@ pub const ALL: &[Workload] = &[
     // Threads that free each other's blocks.
     larson::LARSON,
     larson::LARSON_SIZED,
+    exchange::EXCHANGE,
     server::SERVER,
     prodcons::ONE_TO_ONE,
     prodcons::TWO_TO_TWO,

@@ -33,9 +33,8 @@ pub enum Key {
 /// What of a workload can be varied.
 pub fn keys(workload: &str) -> &'static [Key] {
     match workload {
-        "larson" | "larson-sized" | "glibc-thread" | "mstress" | "rptest" | "sh8bench" => {
-            &[Key::Threads, Key::Sizes, Key::Live]
-        }
+        "exchange" | "glibc-thread" | "larson" | "larson-sized" | "mstress" | "rptest"
+        | "sh8bench" => &[Key::Threads, Key::Sizes, Key::Live],
         "arrays" | "buffers" | "btree-strings" | "churn" | "cubes" | "frag" | "hash-strings"
         | "lru-strings" | "malloc-large" | "medium" | "mleak" | "sh6bench" => {
             &[Key::Sizes, Key::Live]

@@ -32,6 +32,7 @@ pub const ALL: &[Kind] = &[
     kind("glibc-thread", "threads with a small working set each"),
     kind("mstress", "generations of threads that swap blocks"),
     kind("rptest", "threads that free parts of each other's pools"),
+    kind("exchange", "threads that swap blocks both ways"),
     kind("sh6bench", "batches of small blocks freed in both orders"),
     kind("sh8bench", "the same by threads that free each other's"),
     kind("mleak", "one short thread after the other"),
@@ -130,6 +131,7 @@ fn workload(kind: &Kind) -> &'static Workload {
 fn lighter(kind: &Kind, variation: &Variation) -> f64 {
     let usual = match kind.workload {
         "sh8bench" | "glibc-thread" => 8.0,
+        "exchange" => 2.0,
         _ => 4.0,
     };
     let threads = variation.threads.map_or(1.0, |count| (count as f64 / usual).max(0.5));
