@@ -142,12 +142,13 @@ pub fn alloc(size: usize, align: usize) -> *mut u8 {
     if let Some(p) = chunks().find_map(|chunk| chunk.cut(size, align)) {
         return p as *mut u8;
     }
-    let Some(chunk) = grow(size, align) else { return null_mut() };
-    chunk.cut(size, align).map_or(null_mut(), |p| p as *mut u8)
+    let Some((chunk, p)) = fresh(size, align) else { return null_mut() };
+    link(chunk);
+    p as *mut u8
 }
 
-/// Adds a fresh chunk to the list in which such a block fits.
-fn grow(size: usize, align: usize) -> Option<&'static Chunk> {
+/// A fresh chunk, and such a block that is cut off it. It is in no list so far: other threads would use it up.
+fn fresh(size: usize, align: usize) -> Option<(&'static Chunk, usize)> {
     let len = size.checked_add(Chunk::start() + align + STEP)?.checked_next_multiple_of(CHUNK)?;
     // Its end must differ from `CLOSED`.
     if (len / STEP) as u64 >= CLOSED {
@@ -161,11 +162,22 @@ fn grow(size: usize, align: usize) -> Option<&'static Chunk> {
         &*chunk
     };
     chunk.state.store((Chunk::start() / STEP) as u64, Ordering::Relaxed);
+    // It is long enough.
+    Some((chunk, chunk.cut(size, align)?))
+}
+
+/// Adds a fresh chunk to the list.
+fn link(chunk: &'static Chunk) {
     let mut head = HEAD.load(Ordering::Relaxed);
     loop {
         chunk.next.store(head, Ordering::Relaxed);
-        match HEAD.compare_exchange_weak(head, at, Ordering::Release, Ordering::Relaxed) {
-            Ok(_) => return Some(chunk),
+        match HEAD.compare_exchange_weak(
+            head,
+            chunk.address(),
+            Ordering::Release,
+            Ordering::Relaxed,
+        ) {
+            Ok(_) => return,
             Err(now) => head = now,
         }
     }

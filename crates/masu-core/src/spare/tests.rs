@@ -31,6 +31,22 @@ fn blocks_are_zero_aligned_apart_and_known() {
     }
 }
 
+/// Whatever other threads take of a chunk as soon as they find it, the thread that made it has its block.
+#[test]
+fn a_chunk_is_found_once_its_first_block_is_cut_off() {
+    alone!(a_chunk_is_found_once_its_first_block_is_cut_off, || {
+        for (size, align) in [(CHUNK / 2, 16), (CHUNK - 5000, 16), (3 << 20, 4096), (0, 2 << 20)] {
+            let before = chunks().count();
+            let (chunk, p) = fresh(size, align).expect("memory");
+            assert_eq!((chunks().count(), usable_size(p as *const u8)), (before, 0));
+            assert_eq!(chunk.state.load(Ordering::Relaxed) >> 32, 1);
+            link(chunk);
+            while chunk.cut(16, 16).is_some() {}
+            assert_eq!((chunks().count(), give(p as *const u8)), (before + 1, size));
+        }
+    });
+}
+
 #[test]
 fn what_is_no_block_is_told_apart() {
     let p = alloc(100, 16);
