@@ -64,6 +64,8 @@ impl Ranges {
     /// Puts a clean range in, joined with clean neighbours. If one of them is bare, all become so; a neighbour that the
     /// kernel does not unmap then stays apart.
     pub fn insert_clean(&self, unit: u32, units: usize) {
+        // Of the range itself: it may become part of the one before it.
+        record(unit).set_apart(0);
         let (mut unit, mut units) = (unit, units);
         if let Some(before) = self.ends_before(unit, RangeState::Clean)
             && alike((before, record(before).units.get()), (unit, units))
@@ -85,7 +87,6 @@ impl Ranges {
         }
         let r = Self::mark(unit, units, RangeState::Clean);
         r.dirty.set(0);
-        r.set_apart(0);
         let head = self.bucket(unit, units);
         r.prev.set(NONE);
         r.next.set(head.get());

@@ -262,3 +262,17 @@ fn the_dirty_range_that_serves_best_is_taken() {
     assert_eq!(world.ranges.take_dirty(5, 1, 0), None, "nothing that long is dirty");
     world.ranges.give(short);
 }
+
+/// As when the last granules of a chunk go back whose pages came from elsewhere.
+#[test]
+fn what_becomes_part_of_the_range_before_it_has_no_mappings_of_its_own() {
+    let world = World::new();
+    let take = || world.ranges.take_clean(Window::Blocks, 1, 1).expect("room");
+    let (before, unit) = (take(), take());
+    world.ranges.give(before);
+    record(unit).set_apart(1);
+    record(unit).stuck.set(true);
+    world.ranges.insert_clean(unit, 1);
+    assert_eq!((record(unit).apart.get(), record(unit).stuck.get()), (0, false));
+    assert_eq!(world.ranges.take_clean(Window::Blocks, UNITS, 1), Some(before), "they are one");
+}
