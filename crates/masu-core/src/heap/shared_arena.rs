@@ -257,15 +257,23 @@ pub fn begins_with(class: usize, block: *mut Block) -> bool {
         && unsafe { (*ARENA.0.get().cast::<Heap>()).bin(class).as_ptr().read_volatile() } == block
 }
 
-/// Returns blocks that a thread borrowed and never handed out.
+/// Returns blocks that the calling thread borrowed and never handed out. If it has ended, its account is closed: what
+/// it has instead of a heap is shared by all threads that have, and never changes.
 ///
 /// # Safety
 /// `list` must be a list of free blocks of the shared arena, or null.
 pub unsafe fn give_back(mut list: *mut Block) {
+    if list.is_null() {
+        return;
+    }
+    let heap = current();
+    let counts = heap.role.get() == Role::Thread;
     while !list.is_null() {
         // SAFETY: invariant 1 of `region`: below the limit, as a block lies there.
         let span = unsafe { span::page_map(span::span_of(region::offset(list.cast()))) };
-        current().bytes.undo(span.block_size() as u64);
+        if counts {
+            heap.bytes.undo(span.block_size() as u64);
+        }
         // SAFETY: as the caller says; freeing a block ends our use of it.
         unsafe {
             let next = (*list).next;

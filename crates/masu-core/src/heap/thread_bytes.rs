@@ -200,3 +200,42 @@ pub fn resized(from: usize, to: usize) {
         account.add(to as u64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{refill, tls};
+    use crate::own_process::alone;
+    use crate::size_class::class_of;
+    use crate::tuning::NEVER_BORROW;
+    use std::sync::{Arc, Barrier};
+    use std::thread;
+
+    /// All threads past their destructors have one account, and no lock for it.
+    #[test]
+    fn a_thread_that_has_ended_counts_nothing() {
+        alone!(a_thread_that_has_ended_counts_nothing, || {
+            let threads = NEVER_BORROW as usize;
+            let (begun, end) =
+                (Arc::new(Barrier::new(threads + 1)), Arc::new(Barrier::new(threads + 1)));
+            let others: Vec<_> = (0..threads)
+                .map(|_| {
+                    let (begun, end) = (Arc::clone(&begun), Arc::clone(&end));
+                    thread::spawn(move || {
+                        assert!(super::account().is_some());
+                        begun.wait();
+                        end.wait();
+                    })
+                })
+                .collect();
+            begun.wait();
+            // The second batch has two blocks, one of which is left over.
+            let borrower =
+                || (0..2).for_each(|_| assert!(!refill::alloc_exact(class_of(100)).is_null()));
+            thread::spawn(borrower).join().expect("it ends");
+            let account = &tls::gone().bytes;
+            assert_eq!((account.uncounted.get(), account.undone.get()), (0, 0));
+            end.wait();
+            others.into_iter().for_each(|thread| thread.join().expect("it waited"));
+        });
+    }
+}
