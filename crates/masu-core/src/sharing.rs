@@ -46,6 +46,16 @@ pub fn begin() {
     make_ready();
 }
 
+/// Whether the calling thread is the first that has asked this. Of two threads that begin at the same moment, neither of
+/// which finds that the other has a heap, one is not.
+pub fn is_first() -> bool {
+    /// That thread's pointer.
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    let me = thread::pointer();
+    let first = FIRST.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed);
+    first == Ok(0) || first == Err(me)
+}
+
 /// Calls the hook now, although there is only one thread.
 #[cold]
 pub fn make_ready() {

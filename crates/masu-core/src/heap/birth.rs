@@ -63,7 +63,9 @@ shared_static! {
 /// thread, and a fork has to know of the lock.
 #[inline(never)]
 pub fn beside() {
-    if current().role.get() == Role::Empty && table::counts().1 != 0 {
+    if current().role.get() == Role::Empty
+        && (table::counts().1 != 0 || !crate::sharing::is_first())
+    {
         crate::sharing::begin();
     }
 }
@@ -74,13 +76,14 @@ fn new() -> Option<&'static Heap> {
         return None;
     }
     debug_assert_eq!(current().role.get(), Role::Empty);
-    if region::base() == 0 {
-        region::init().ok()?;
-    }
+    // Before the first lock, which is that of the region.
     beside();
     // The hook may have made the heap.
     if current().role.get() == Role::Thread {
         return Some(current());
+    }
+    if region::base() == 0 {
+        region::init().ok()?;
     }
     super::fork::adopt_an_orphan();
     let heap = table::acquire()?;
@@ -90,4 +93,33 @@ fn new() -> Option<&'static Heap> {
     init_process();
     arm(heap);
     Some(heap)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::own_process::alone;
+    use std::time::Duration;
+
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+
+    /// Neither finds that the other has a heap. A fork has to know of the locks that they take.
+    #[test]
+    fn of_two_first_threads_one_is_the_second() {
+        alone!(of_two_first_threads_one_is_the_second, || {
+            crate::sharing::set_hook(|| {
+                CALLS.fetch_add(1, Ordering::Relaxed);
+            });
+            region::init().expect("address space");
+            let guard = table::lock_for_fork().lock();
+            let threads: Vec<_> = (0..2)
+                .map(|_| std::thread::spawn(|| assert!(current_or_new().is_some())))
+                .collect();
+            // Both wait for the lock.
+            std::thread::sleep(Duration::from_millis(200));
+            drop(guard);
+            threads.into_iter().for_each(|thread| thread.join().expect("a heap"));
+            assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+        });
+    }
 }

@@ -24,6 +24,11 @@ pub mod sharing {
     /// It comes.
     pub fn begin() {}
 
+    /// A thread without a heap may be the first, as long as there is none.
+    pub fn is_first() -> bool {
+        true
+    }
+
     /// It is there.
     pub fn is_alone() -> bool {
         false
