@@ -4,11 +4,15 @@ use super::*;
 use crate::deferred;
 use crate::huge;
 use crate::own_process::alone;
+use crate::region;
 use crate::run::Home;
+use crate::size_class::class_of;
 use crate::space::{self, Locked, UNIT_BYTES};
 use crate::span::pool::{give, take};
 use crate::sys::auxv;
-use std::sync::Barrier;
+use crate::tuning::NEVER_BORROW;
+use std::sync::{Barrier, mpsc};
+use std::thread;
 
 /// Does something while another thread forks, and has all locks.
 fn while_a_fork_stands_still(f: impl FnOnce()) {
@@ -86,4 +90,41 @@ fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zer
             }
         }
     );
+}
+
+/// The other threads sleep for ever, as if they did not exist any more.
+#[test]
+fn what_a_thread_has_borrowed_and_not_used_is_free_in_a_child() {
+    alone!(what_a_thread_has_borrowed_and_not_used_is_free_in_a_child, || {
+        let class = class_of(100);
+        // The last of them borrows: first one block, and then two, one of which is left over.
+        for n in 0..=NEVER_BORROW {
+            let (begun, begins) = mpsc::channel();
+            thread::spawn(move || {
+                assert_ne!(heap::number(), usize::MAX);
+                if n == NEVER_BORROW {
+                    (0..2).for_each(|_| assert!(!heap::alloc_small_slow(class).is_null()));
+                }
+                begun.send(()).expect("the test waits");
+                loop {
+                    thread::park();
+                }
+            });
+            begins.recv().expect("it has begun");
+        }
+        let mut left = core::ptr::null_mut();
+        heap::for_each(|heap| {
+            if heap.active(class).get() == region::NIL && !heap.bin(class).get().is_null() {
+                left = heap.bin(class).get();
+            }
+        });
+        assert!(!left.is_null());
+        prepare();
+        // SAFETY: prepared above.
+        assert!(unsafe { child() });
+        (0..=NEVER_BORROW).for_each(|_| heap::fork::adopt_an_orphan());
+        let span = span::span_of(region::offset(left.cast()));
+        // SAFETY: the span has a block.
+        assert!(unsafe { span::remote(span) }.begins_with(span::sixteenths(left)));
+    });
 }

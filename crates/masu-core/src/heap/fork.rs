@@ -11,12 +11,12 @@
 //! taken, and frees into their spans are ordinary remote ones. Data guarded by a handshake is whole
 //! unless a thread was frozen inside; then it is forgotten in that walk, while there is one thread:
 //! later, the child's own purge may be inside. Taking a heap apart trusts no list of a frozen
-//! thread: each link is checked to be a block of the span, seen once. Blocks that cannot be reached
-//! stay allocated.
+//! thread: each link is checked to be a block of the span, seen once. What the thread had borrowed from
+//! the shared arena, and not used, is freed. Blocks that cannot be reached stay allocated.
 
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::{self, current};
-use super::{Heap, exit, outbox, retain, sampling};
+use super::{Heap, exit, free, outbox, retain, sampling};
 use crate::deferred::{self, Kind};
 use crate::hardened;
 use crate::huge;
@@ -27,6 +27,7 @@ use crate::size_class::LAST_CLASS;
 use crate::span::remote::Chain;
 use crate::span::{self, Block, Place, Span};
 use crate::sync::{AtomicU32, Ordering, shared_static};
+use crate::tuning::BATCHES;
 use core::ptr::null_mut;
 
 shared_static! {
@@ -178,10 +179,52 @@ pub(super) fn recover(heap: &'static Heap) {
         }
     }
     for class in 1..=LAST_CLASS {
-        heap.bin(class).set(null_mut());
+        let bin = heap.bin(class).replace(null_mut());
         sampling::unmark(heap, class);
-        heap.active(class).set(NIL);
+        if heap.active(class).replace(NIL) == NIL {
+            give_back_borrowed(heap, class, bin);
+        }
     }
+}
+
+/// Most blocks that are borrowed at once.
+const MOST_BORROWED: usize = 1 << (BATCHES - 1);
+
+/// Frees the blocks of an orphan's bin, each once: without an active span they were borrowed (invariant 3 of `heap`). A
+/// span that this claims becomes the orphan's.
+fn give_back_borrowed(heap: &Heap, class: usize, bin: *mut Block) {
+    let mut blocks = [null_mut(); MOST_BORROWED];
+    let mut at = bin;
+    for i in 0..MOST_BORROWED {
+        // SAFETY: where a block of a span may start there are two words to read (invariant 3 of `span::pool`). The
+        // frozen thread may have taken the first one's mark, but has not handed it out as long as it is in the bin.
+        let is_free = is_of_class(class, at) && (i == 0 || unsafe { Block::is_marked(at) });
+        if !is_free || blocks.contains(&at) {
+            break;
+        }
+        if let Some(slot) = blocks.get_mut(i) {
+            *slot = at;
+        }
+        // SAFETY: as above.
+        at = unsafe { (*at).next };
+    }
+    for block in blocks.into_iter().take_while(|block| !block.is_null()) {
+        let at = span::sixteenths(block);
+        // SAFETY: a block that no live object occupies: it was in the bin of a thread that does not exist here.
+        unsafe {
+            Block::make_free(block, null_mut());
+            free::push(Some(heap), span_at(block.addr()), class, (at, at), 1);
+        }
+    }
+}
+
+/// Whether a block of a class may start at `p`.
+fn is_of_class(class: usize, p: *mut Block) -> bool {
+    let offset = region::offset(p.cast());
+    // SAFETY: invariant 1 of `region`: below the limit.
+    offset < region::limit()
+        && unsafe { span::page_map(span::span_of(offset)) }.class() == class
+        && span::may_start(class, p.addr())
 }
 
 /// Rebuilds a span's free list from its list, the bin and what was left, each block once.

@@ -245,6 +245,43 @@ fn a_child_of_a_thread_that_stands_still() {
     });
 }
 
+/// Takes more from the shared arena than it uses: the second batch has two blocks.
+fn borrow() -> [usize; 2] {
+    // Two heaps before it, which do not borrow.
+    begin(1);
+    begin(2);
+    begin(3);
+    [alloc(512), alloc(512)]
+}
+
+#[test]
+fn a_child_of_a_thread_that_has_borrowed() {
+    check(None, || {
+        start();
+        spawn(|| {
+            borrow();
+        })
+        .join()
+        .unwrap();
+        fork(|| inherit(false));
+    });
+}
+
+/// The other thread is frozen while it borrows, and while it gives back.
+#[test]
+fn a_child_of_a_thread_that_borrows() {
+    check(1, || {
+        start();
+        process::interrupt_anywhere();
+        let other = spawn(|| {
+            borrow().into_iter().for_each(free);
+            exit();
+        });
+        fork(|| inherit(process::calls() != 0));
+        other.join().unwrap();
+    });
+}
+
 /// The other thread is frozen at any step of a short life.
 #[test]
 fn a_child_of_a_thread_at_work() {
