@@ -101,7 +101,8 @@ pub fn due() {
     }
     let now = time::now_ms();
     let last = LAST.load(Ordering::Relaxed);
-    if now.wrapping_sub(last) >= decay.div_ceil(2)
+    // Another thread may have ticked at a time that is later than this one's.
+    if now.saturating_sub(last) >= decay.div_ceil(2)
         && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         advance(|| {});

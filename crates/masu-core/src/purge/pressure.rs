@@ -53,7 +53,7 @@ static READ: AtomicU64 = AtomicU64::new(0);
 pub fn on_tick() {
     limit::is_over();
     let (now, read) = (time::now_ms(), READ.load(Ordering::Relaxed));
-    if now.wrapping_sub(read) >= CGROUP_EVERY {
+    if now.saturating_sub(read) >= CGROUP_EVERY {
         READ.store(now, Ordering::Relaxed);
         settings::refresh_processors();
         limit::refresh();

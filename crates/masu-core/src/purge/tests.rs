@@ -37,6 +37,19 @@ fn no_ticks() {
     LAST.store(time::now_ms(), Ordering::Relaxed);
 }
 
+/// A thread that has read the clock may be late: then it sees a tick that was made after that.
+#[test]
+fn a_tick_that_another_thread_has_just_made_is_not_made_again() {
+    alone!(a_tick_that_another_thread_has_just_made_is_not_made_again, || {
+        settings::set_decay(Delay::Millis(100));
+        let last = time::now_ms() + 60_000;
+        LAST.store(last, Ordering::Relaxed);
+        let before = ticks();
+        due();
+        assert_eq!((ticks(), LAST.load(Ordering::Relaxed)), (before, last));
+    });
+}
+
 /// Frees a third of a large heap at once, in blocks of that size, and returns what is kept of it a moment
 /// later.
 fn kept_of_a_third_freed(size: usize) -> usize {

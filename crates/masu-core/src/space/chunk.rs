@@ -81,7 +81,7 @@ pub fn fault_chunk(chunk: u32) -> bool {
     // SAFETY: a live range of the caller's (invariant 2 of `space`), which no thread uses yet.
     unsafe { mem::fault_huge(address(chunk), CHUNK) };
     let after = time::now_ms();
-    if after - before > SLOW {
+    if after.saturating_sub(before) > SLOW {
         // The kernel had to make room for it: no huge page for a while.
         SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
     }

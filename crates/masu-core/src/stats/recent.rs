@@ -49,7 +49,7 @@ pub fn recent() -> Recent {
     let Some(_guard) = LOCK.try_lock() else { return walk() };
     let looks = (region::limit() >> GRANULE_SHIFT) as u64 + 4 * u64::from(heap::counts().1);
     let now = time::now_ms();
-    let paid = now.wrapping_sub(PAID.swap(now, Ordering::Relaxed)).saturating_mul(LOOKS_PER_MS);
+    let paid = now.saturating_sub(PAID.swap(now, Ordering::Relaxed)).saturating_mul(LOOKS_PER_MS);
     let debt = DEBT.load(Ordering::Relaxed).saturating_sub(paid);
     // SAFETY: the lock is held, and it is touched only under the lock.
     let last = unsafe { &mut *LAST.0.get() };

@@ -48,7 +48,7 @@ impl Arena {
         let Some(decay) = settings::decay_now() else { return };
         let now = time::now_ms();
         let looked = &self.memory.looked;
-        if decay == 0 || now.wrapping_sub(looked.load(Ordering::Relaxed)) >= decay / 2 {
+        if decay == 0 || now.saturating_sub(looked.load(Ordering::Relaxed)) >= decay / 2 {
             looked.store(now, Ordering::Relaxed);
             self.purge_hooked(Some(now.saturating_sub(decay)));
         }
