@@ -10,8 +10,8 @@
 //!     └──────────────────────────┴──── in use < 7/8 of the limit ──────┘
 //! ```
 //!
-//! and the thread that goes from BUSY to OVER calls the program's callback, outside all locks.
-//! [`crate::purge`] drives it (`pressure`).
+//! and the thread that goes from BUSY to OVER calls the program's callback, outside all locks. The way back leads
+//! through BUSY too: from there only the thread that made the state so goes on. [`crate::purge`] drives it (`pressure`).
 
 use crate::config::LimitOrAuto;
 use crate::ledger::used;
@@ -85,29 +85,35 @@ fn state() -> u32 {
     STATE.load(Ordering::Relaxed)
 }
 
+/// The decay time that is observed now: none while the soft limit is passed.
+pub fn decay_now() -> Option<u64> {
+    if state() == OVER { Some(0) } else { settings::decay_ms() }
+}
+
 /// Whether the soft limit is passed, or was until now: finds out whether it still is.
 pub fn is_over() -> bool {
     if state() == OVER {
         let soft = soft();
-        if used() < soft - soft / 8 {
+        if used() < soft - soft / 8 && take(OVER) {
             WATCH.store(soft, Ordering::Relaxed);
             STATE.store(BELOW, Ordering::Release);
-            settings::set_tight(false);
         }
     }
     state() == OVER
 }
 
+/// Goes from a state to BUSY. Returns `false` if another thread was faster.
+fn take(from: u32) -> bool {
+    STATE.compare_exchange(from, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+}
+
 /// Whether a thread must handle the soft limit, and the caller is that thread: it calls [`end`].
 pub fn begin() -> bool {
-    !is_over()
-        && used() > WATCH.load(Ordering::Relaxed)
-        && STATE.compare_exchange(BELOW, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    !is_over() && used() > WATCH.load(Ordering::Relaxed) && take(BELOW)
 }
 
 /// Ends what [`begin`] began: whether the limit is still passed after what could be done.
 pub fn end(over: bool) {
-    settings::set_tight(over);
     STATE.store(if over { OVER } else { BELOW }, Ordering::Release);
 }
 
@@ -138,4 +144,35 @@ pub fn call(used: usize, soft: usize) {
     }
     // SAFETY: stored by `set_callback`, from a function of this type.
     unsafe { transmute::<usize, Callback>(callback)(used, soft, data) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger;
+    use crate::own_process::alone;
+
+    const SOFT_LIMIT: usize = 64 << 20;
+
+    #[test]
+    fn nothing_free_is_kept_exactly_while_the_limit_is_passed() {
+        alone!(nothing_free_is_kept_exactly_while_the_limit_is_passed, || {
+            set_soft(SOFT_LIMIT, SOFT_LIMIT);
+            let usual = settings::decay_ms();
+            for over in [false, true] {
+                ledger::HUGE.store(2 * SOFT_LIMIT, Ordering::Relaxed);
+                assert!(begin() && !begin());
+                assert_eq!(decay_now(), usual);
+                end(over);
+                assert_eq!((is_over(), decay_now() == Some(0)), (over, over));
+                ledger::HUGE.store(0, Ordering::Relaxed);
+                assert_eq!((is_over(), decay_now()), (false, usual));
+            }
+            // A thread that handles the limit does not exist in a fork's child.
+            ledger::HUGE.store(2 * SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+            after_fork_in_child();
+            assert!(begin());
+        });
+    }
 }

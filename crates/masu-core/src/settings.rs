@@ -30,8 +30,6 @@ static ON_ERROR: AtomicU32 = AtomicU32::new(DEFAULT.on_error as u32);
 /// Whether every request is served by the hardened heap.
 static HARDENED: AtomicBool = AtomicBool::new(false);
 static OBSERVE: AtomicBool = AtomicBool::new(DEFAULT.observe);
-/// Whether the soft limit is passed.
-static TIGHT: AtomicBool = AtomicBool::new(false);
 /// Processors; 0 if they were never counted.
 static PROCESSORS: AtomicU32 = AtomicU32::new(0);
 /// Whether the constructor has run, in a process that may start a thread.
@@ -69,16 +67,6 @@ pub fn decay_ms() -> Option<u64> {
         NEVER => None,
         n => Some(n),
     }
-}
-
-/// The decay time that is observed now: none while the soft limit is passed.
-pub fn decay_now() -> Option<u64> {
-    if TIGHT.load(Ordering::Relaxed) { Some(0) } else { decay_ms() }
-}
-
-/// Sets whether the soft limit is passed.
-pub fn set_tight(tight: bool) {
-    TIGHT.store(tight, Ordering::Relaxed);
 }
 
 /// Sets the decay time.

@@ -26,6 +26,7 @@ mod past;
 
 use crate::deferred;
 use crate::ledger::{self, HUGE as LIVE};
+use crate::limit;
 use crate::report;
 use crate::settings;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
@@ -194,7 +195,7 @@ pub unsafe fn give(p: *mut u8) -> usize {
     };
     let live = LIVE.fetch_sub(bytes, Ordering::Relaxed) - bytes;
     space.give(unit);
-    let most = if settings::decay_now() == Some(0) { 0 } else { settings::huge_cache() };
+    let most = if limit::decay_now() == Some(0) { 0 } else { settings::huge_cache() };
     // A successor is about to fault fresh pages in, and what its predecessor leaves would be resident
     // beside them until the successor is outgrown itself. The next buffer that grows would take it over, so
     // it stays if it is a third of what is live: half of a successor that is not nearly everything.

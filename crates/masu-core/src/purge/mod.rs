@@ -34,7 +34,7 @@ use crate::run::cache as run_cache;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::time;
 use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
-use crate::{hardened, heap, ledger, run, settings, space, span};
+use crate::{hardened, heap, ledger, limit, run, settings, space, span};
 
 /// Time of the last tick in milliseconds.
 pub static LAST: AtomicU64 = AtomicU64::new(0);
@@ -85,9 +85,9 @@ fn on_release(bytes: usize) {
 #[cold]
 #[inline(never)]
 pub fn due() {
-    crate::limit::is_over();
+    limit::is_over();
     answer(now);
-    let Some(decay) = settings::decay_now() else { return };
+    let Some(decay) = limit::decay_now() else { return };
     if decay == 0 {
         purge(true);
         return;

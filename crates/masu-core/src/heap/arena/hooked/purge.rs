@@ -9,9 +9,9 @@ use super::chunk::{Chunk, State};
 use super::hooks::{Caller as Hooked, Extent};
 use super::map;
 use crate::heap::arena::Arena;
+use crate::limit;
 use crate::region::CHUNK;
 use crate::run::UNITS;
-use crate::settings;
 use crate::size_class::UNIT;
 use crate::sync::{AtomicU32, Ordering};
 use crate::sys::{futex, time};
@@ -45,7 +45,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn decay_hooked_slow(&'static self) {
-        let Some(decay) = settings::decay_now() else { return };
+        let Some(decay) = limit::decay_now() else { return };
         let now = time::now_ms();
         let looked = &self.memory.looked;
         if decay == 0 || now.saturating_sub(looked.load(Ordering::Relaxed)) >= decay / 2 {
