@@ -3,6 +3,9 @@
 use super::*;
 use crate::config::Delay;
 use crate::own_process::alone;
+use crate::size_class::UNIT;
+use crate::sys::auxv;
+use crate::sys::mem::refusals;
 use crate::{alloc, dealloc};
 use std::sync::mpsc;
 use std::thread;
@@ -113,6 +116,45 @@ fn growth_takes_what_resting_threads_do_not_use() {
         blocks.free(16 * MIB, SIZE);
         drop(done);
         resting.join().expect("it rested");
+    });
+}
+
+/// As kernels before 5.18 do it: the pages before the locked one go, and the others are refused.
+#[test]
+fn a_resting_threads_span_is_emptied_although_a_page_is_locked() {
+    alone!(a_resting_threads_span_is_emptied_although_a_page_is_locked, || {
+        const SIZE: usize = 256;
+        no_ticks();
+        let (give, take) = mpsc::channel();
+        let (wake, rest) = mpsc::channel();
+        let resting = thread::spawn(move || {
+            give.send(Blocks::new(2 * MIB, SIZE)).expect("the test waits");
+            rest.recv().expect("it is woken");
+            for _ in 0..4 * MIB / SIZE {
+                let p = crate::alloc_zeroed(SIZE);
+                // SAFETY: a live block of that size.
+                unsafe {
+                    assert!(core::slice::from_raw_parts(p, SIZE).iter().all(|&byte| byte == 0));
+                    p.write_bytes(1, SIZE);
+                }
+            }
+        });
+        take.recv().expect("blocks").free(2 * MIB, SIZE);
+        heap::flush();
+        let has_all = |span: u32| {
+            // SAFETY: below the limit.
+            unsafe { span::remote(span).has_all((GRANULE / SIZE) as u32) }
+        };
+        let spans = (region::limit() / GRANULE) as u32;
+        let span = (0..spans).find(|&span| has_all(span)).expect("one that is emptied");
+        let page = region::granule_address(span as usize) + 5 * UNIT;
+        let emptied = span::emptied_bytes();
+        refusals::lock(page..page + UNIT);
+        assert_eq!(span::empty_for_sleepers(), emptied - auxv::page_size());
+        refusals::lock(0..0);
+        assert_eq!(span::emptied_bytes(), 0);
+        wake.send(()).expect("it rests");
+        resting.join().expect("its blocks are as they should be");
     });
 }
 

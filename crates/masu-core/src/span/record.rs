@@ -180,12 +180,13 @@ pub fn empty_for_sleepers() -> usize {
                     // each use of a line for one of all of it; this word is atomic.)
                     #[cfg(not(loom))]
                     close(span);
-                    mem::discard(region::granule_address(span as usize), GRANULE)
+                    // The kernel may refuse some of the pages, and their blocks' links lead to others.
+                    bytes += mem::empty(region::granule_address(span as usize), GRANULE);
+                    true
                 }
             };
             word.empty_end(gone);
             if gone {
-                bytes += GRANULE;
                 emptied(false);
             }
         }
@@ -383,8 +384,6 @@ impl Span {
         }
         if chain.count == self.capacity() {
             emptied(false);
-            // The purge may have closed it in vain.
-            self.set_bound(span);
         }
         if chain.is_emptied() {
             // All blocks had come back, and then their pages were given back.

@@ -205,13 +205,23 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
 }
 
 fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some(before) = refusals::before_locked(addr..addr + len)
+        && matches!(advice, MADV_DONTNEED | MADV_DONTNEED_LOCKED)
+    {
+        if advice == MADV_DONTNEED && before != 0 {
+            madvise(addr, before, advice)?;
+        }
+        return Err(Errno::EINVAL);
+    }
     // SAFETY: the kernel checks the range. Only some advice changes contents, and that is given only for the engine's
     // memory that holds nothing (invariant 1).
     unsafe { call(nr::MADVISE, [addr, len, advice, 0, 0, 0]) }.map(drop)
 }
 
 /// Gives the pages of a range back to the kernel; they read as zeroes afterwards. Returns `false` if the kernel
-/// refused; the contents are unchanged then.
+/// refused; some of the contents may be gone then: before 5.18 it takes what lies before a page that the program has
+/// locked, and refuses.
 ///
 /// # Safety
 /// The range must belong to the engine and hold nothing that is still in use.
@@ -222,6 +232,29 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
         Err(Errno::EINVAL) => madvise(addr, len, MADV_DONTNEED_LOCKED).is_ok(),
         Err(_) => false,
     }
+}
+
+/// Makes a range of whole pages read as zeroes: [`discard`]s it, and zeroes the pages that the kernel refuses. Returns
+/// the bytes given back.
+///
+/// # Safety
+/// As for [`discard`].
+pub unsafe fn empty(addr: usize, len: usize) -> usize {
+    // SAFETY: passed on.
+    if unsafe { discard(addr, len) } {
+        return len;
+    }
+    let page = auxv::page_size().min(len);
+    let given = |at: &usize| {
+        // SAFETY: passed on.
+        unsafe {
+            discard(*at, page) || {
+                (*at as *mut u8).write_bytes(0, page);
+                false
+            }
+        }
+    };
+    (addr..addr + len).step_by(page.max(1)).filter(given).count() * page
 }
 
 /// Lets the kernel take the pages of a range when it needs some; they keep their contents or read as zeroes until they

@@ -189,6 +189,20 @@ pub mod mem {
         unsafe { (at as *mut u8).write_bytes(0, len) };
         true
     }
+
+    /// The same, and zeroes what is refused.
+    ///
+    /// # Safety
+    /// As above.
+    pub unsafe fn empty(at: usize, len: usize) -> usize {
+        // SAFETY: passed on.
+        if unsafe { discard(at, len) } {
+            return len;
+        }
+        // SAFETY: passed on.
+        unsafe { (at as *mut u8).write_bytes(0, len) };
+        0
+    }
 }
 
 /// The process is not read from outside.
