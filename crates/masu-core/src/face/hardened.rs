@@ -199,9 +199,13 @@ unsafe fn hardened_moved(p: *mut u8, block: &Block, size: usize, align: usize) -
     }
     let sample = prof::set_aside(p);
     // SAFETY: passed on.
-    let to = unsafe { hardened::grow_by_moving(p, old, size, align) };
+    let (to, left) = unsafe { hardened::grow_by_moving(p, old, size, align) };
     if let Some(heap) = heap {
         heap.resized_hardened(old, size, !heaps::is_in_slab(p), !to.is_null());
+        if left {
+            // SAFETY: as the free of the former block has returned.
+            unsafe { heap.leave_hardened(p) };
+        }
     }
     if to.is_null() {
         if let Some(sample) = sample {

@@ -222,25 +222,35 @@ pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
 }
 
 /// Moves the pages of the large block at `p` to a larger one. Returns null if it is not large or memory is out; nothing
-/// has changed then.
+/// has changed then. Returns too whether the former block is [left](Freed::left) to its first-class heap.
 ///
 /// # Safety
 /// The block must be live, have `old` bytes, and be this heap's and the caller's.
-pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> *mut u8 {
+pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> (*mut u8, bool) {
     if place::of(tags::untagged(p.addr())).is_some() || old <= shape::MOST || size <= old {
-        return null_mut();
+        return (null_mut(), false);
     }
     let owner = heaps::owner_of(p.addr());
     let huge = size >= FILLED && settings::huge_pages();
     let align = if huge { align.max(CHUNK) } else { align };
     let Some(to) = large::alloc(size, align, owner).filter(|to| !to.is_null()) else {
-        return null_mut();
+        return (null_mut(), false);
     };
     // The block has been filled as it grew, and will be. Among many mappings each is part of one.
     if huge && !large::is_narrow(to.addr()) {
         mem::allow_huge(to.addr(), size.next_multiple_of(UNIT));
     }
-    // SAFETY: two live blocks of the caller's (invariant 2 of `hardened::large`), both whole pages.
+    // SAFETY: two live blocks of the caller's, large ones.
+    (to, unsafe { move_to(p, old, to) })
+}
+
+/// Moves the `old` bytes of the large block at `p`, which is freed, to a larger one. Returns whether the former block is
+/// [left](Freed::left) to its first-class heap.
+///
+/// # Safety
+/// They must be live blocks of this heap, and the caller's.
+pub unsafe fn move_to(p: *mut u8, old: usize, to: *mut u8) -> bool {
+    // SAFETY: passed on (invariant 2 of `hardened::large`): both are whole pages.
     unsafe {
         let len = old.next_multiple_of(UNIT);
         // Pages that come from elsewhere keep a mapping to themselves.
@@ -248,11 +258,10 @@ pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) 
         if !may_move || mem::move_pages(p.addr(), to.addr(), len).is_err() {
             host::copy(p, to, old);
         }
-        if free(p, NO_THREAD).is_err() {
-            debug_assert!(false, "a live block");
-        }
+        let freed = free(p, NO_THREAD);
+        debug_assert!(freed.is_ok(), "a live block");
+        freed.is_ok_and(|freed| freed.left)
     }
-    to
 }
 
 /// Whether a request is given as many bytes as its size class has, for a door that relies on that.

@@ -299,7 +299,7 @@ fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
             let p = block(300_000, 16);
             p.write_bytes(7, 300_000);
             assert!(resize(p, 250_000).is_some() && resize(p, 300_000).is_none());
-            let q = grow_by_moving(p, 250_000, 1 << 20, 16);
+            let (q, _) = grow_by_moving(p, 250_000, 1 << 20, 16);
             assert!(!q.is_null() && look(p) != Some(Ok(250_000)));
             assert_eq!((*q, *q.add(249_999), *q.add(250_000), *q.add(299_999)), (7, 7, 0, 0));
             assert_eq!(freed(free(q, 0)), Some(1 << 20));

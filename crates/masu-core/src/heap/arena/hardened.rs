@@ -181,16 +181,27 @@ impl Arena {
     #[inline(never)]
     pub(in crate::heap) unsafe fn freed_hardened(&'static self, p: *mut u8, freed: &Freed) {
         if freed.left {
-            let block: *mut span::Block = p.cast();
-            let inside = self.gate.leave_behind(block, |top| {
-                // SAFETY: the block is the caller's until it is left.
-                unsafe { (*block).next = top as *mut span::Block }
-            });
-            if let Some(inside) = inside {
-                self.leave(inside, Caller::Thread);
-            }
+            // SAFETY: passed on.
+            unsafe { self.leave_hardened(p) };
         }
         self.discount_hardened(freed.bytes, !heaps::is_in_slab(p));
+    }
+
+    /// A block of this heap at `p`, which does not count any more, is to be freed once a fork is over.
+    ///
+    /// # Safety
+    /// A free of the block must have returned that.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn leave_hardened(&'static self, p: *mut u8) {
+        let block: *mut span::Block = p.cast();
+        let inside = self.gate.leave_behind(block, |top| {
+            // SAFETY: the block is the caller's until it is left.
+            unsafe { (*block).next = top as *mut span::Block }
+        });
+        if let Some(inside) = inside {
+            self.leave(inside, Caller::Thread);
+        }
     }
 
     /// Frees a block that was left behind while a fork stood still, and counted then. Returns `false` if it is not one

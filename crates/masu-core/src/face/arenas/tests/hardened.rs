@@ -12,10 +12,11 @@ use crate::sys::mem::refusals;
 #[cfg(target_arch = "aarch64")]
 use crate::sys::tags;
 use crate::{
-    Arena, alloc, dealloc, exact_size, hardened, ledger, purge, realloc, realloc_exact, try_resize,
-    usable_size,
+    Arena, alloc, dealloc, exact_size, fork, hardened, ledger, purge, realloc, realloc_exact,
+    try_resize, usable_size,
 };
 use std::collections::BTreeSet;
+use std::sync::Barrier;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -221,6 +222,40 @@ fn where_there_are_no_addresses_there_is_no_such_heap() {
         let heap = create();
         fill_new(heap, 100, 1).free();
         destroy(heap);
+    });
+}
+
+/// A fork begins when a block that grows has moved, and stands still: the block's former place is freed when it is over.
+#[test]
+fn what_a_block_that_moves_leaves_behind_while_a_fork_stands_still_is_freed() {
+    alone!(what_a_block_that_moves_leaves_behind_while_a_fork_stands_still_is_freed, || {
+        const LEN: usize = 1 << 20;
+        let heap = create();
+        let (p, to) =
+            (heap.alloc_as_asked(LEN, 16, false), heap.alloc_as_asked(2 * LEN, 16, false));
+        let (begun, moved) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                fork::prepare();
+                begun.wait();
+                moved.wait();
+                // SAFETY: prepared above.
+                assert!(unsafe { fork::parent() });
+            });
+            begun.wait();
+            // SAFETY: large blocks of the heap, the first of which is given up.
+            let left = unsafe { hardened::move_to(p, LEN, to) };
+            let found = hardened::look(p);
+            moved.wait();
+            assert_eq!((left, found), (true, Some(Ok(LEN))), "the fork stands still");
+            // SAFETY: as that has returned.
+            unsafe { heap.leave_hardened(p) };
+        });
+        // If the fork still had the heap's lock, whoever enters next sees to it.
+        fill_new(heap, 100, 1).free();
+        assert_ne!(hardened::look(p), Some(Ok(LEN)));
+        // SAFETY: no block of it is used any more.
+        unsafe { heap.destroy() };
     });
 }
 
