@@ -114,10 +114,12 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     if size == 0 || size == block.bytes {
         return false;
     }
-    let longer = LONGER.load(Ordering::Relaxed) && !settings::hardened();
+    let longer = LONGER.load(Ordering::Relaxed) && block.kind != Kind::Hardened;
     let align = align.max(16);
     let asked = bytes_for(size, align, false);
-    if block.kind == Kind::Hardened || block.kind == Kind::Guarded && settings::hardened() {
+    let is_exact =
+        block.kind == Kind::Hardened || block.kind == Kind::Guarded && settings::hardened();
+    if is_exact && !longer {
         // It has what was asked for, or what the exact request for that gives.
         return asked != block.bytes && bytes_for(size, align, true) != block.bytes;
     }

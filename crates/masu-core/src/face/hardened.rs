@@ -165,12 +165,36 @@ pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
 #[cold]
 #[inline(never)]
 pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe { hardened_resized(p, block, size, hardened::resize) }
+}
+
+/// Makes a hardened block shorter where it is, because there is no memory for another one. Returns `false` if the kernel
+/// refused.
+///
+/// # Safety
+/// `p` must be a live block, and the caller's.
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn hardened_shrinks(p: *mut u8, block: &Block, size: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe { hardened_resized(p, block, size, hardened::shrink) }
+}
+
+/// # Safety
+/// `p` must be a live block, and the caller's.
+unsafe fn hardened_resized(
+    p: *mut u8,
+    block: &Block,
+    size: usize,
+    resize: unsafe fn(*mut u8, usize) -> Option<usize>,
+) -> bool {
     let (old, heap) = (block.bytes, block.heap());
     if heap.is_some_and(|heap| !heap.may_resize_hardened(old, size)) {
         return false;
     }
     // SAFETY: passed on.
-    let stays = unsafe { hardened::resize(p, size) }.is_some();
+    let stays = unsafe { resize(p, size) }.is_some();
     if let Some(heap) = heap {
         heap.resized_hardened(old, size, !heaps::is_in_slab(p), stays);
     }

@@ -9,7 +9,7 @@
 //! Arenas are told what happens to their blocks, within their limits.
 
 use super::free::{self, dealloc_out_of_line};
-use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
+use super::hardened::{hardened_shrinks, hardened_stays, realloc_hardened, resized_at_once};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
 use crate::heap::arena::hooked;
@@ -19,12 +19,12 @@ use crate::report::{self, Act};
 use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, class_of, medium_units};
 use crate::sys::host;
-use crate::{huge, prof, purge, run, settings, spare};
+use crate::{huge, prof, purge, run, spare};
 use core::ptr::null_mut;
 
 /// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null if
-/// memory is out, and the block is then unchanged; a block that is to shrink then stays where it is,
-/// except in a hardened process. 16-byte aligned.
+/// memory is out, and the block is then unchanged; a block that is to shrink then stays where it is.
+/// 16-byte aligned.
 ///
 /// # Safety
 /// `p` must be a live block.
@@ -190,9 +190,12 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     let (old, new, zeroed) = (block.bytes, request.bytes(), request.zeroed != 0);
     if block.is_hardened() {
         let whole = exact || block.heap().is_some() || hardened::gives_whole_classes();
+        let bytes = if whole { new } else { size };
         // SAFETY: passed on.
         return unsafe {
-            realloc_hardened(p, &block, if whole { new } else { size }, asked, align, false)
+            let to = realloc_hardened(p, &block, bytes, asked, align, false);
+            let may_stay = to.is_null() && !exact && bytes <= old && p.addr().is_multiple_of(align);
+            if may_stay && hardened_shrinks(p, &block, bytes.max(1)) { p } else { to }
         };
     }
     // SAFETY: passed on.
@@ -216,7 +219,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         None => alloc_aligned(size, align),
     };
     if to.is_null() {
-        if exact || size > old || settings::hardened() || !p.addr().is_multiple_of(align) {
+        if exact || size > old || !p.addr().is_multiple_of(align) {
             return to;
         }
         free::expect_longer();

@@ -189,19 +189,39 @@ pub fn holds(p: *const u8) -> bool {
 ///
 /// # Safety
 /// The block must be live and the caller's, if it is one of this heap.
-#[inline(never)]
+#[inline]
 pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
+    // SAFETY: passed on.
+    unsafe { resize_in_place(p, size, false) }
+}
+
+/// [`resize`] to fewer bytes for which there is no other memory: the block keeps its slot, however long that is.
+///
+/// # Safety
+/// As for [`resize`].
+#[cold]
+pub unsafe fn shrink(p: *mut u8, size: usize) -> Option<usize> {
+    // SAFETY: passed on.
+    unsafe { resize_in_place(p, size, true) }
+}
+
+/// # Safety
+/// As for [`resize`].
+#[inline(never)]
+unsafe fn resize_in_place(p: *mut u8, size: usize, wastes: bool) -> Option<usize> {
     let (address, tag) = tags::split(p.addr());
     let Some(place) = place::of(address) else {
+        let stays = wastes || size > shape::MOST;
         // SAFETY: passed on.
-        return if size > shape::MOST { unsafe { large::resize(p.addr(), size) } } else { None };
+        return if stays { unsafe { large::resize(p.addr(), size) } } else { None };
     };
     let _unchecked = tags::unchecked();
     let (_, class, spot) = spot(place, address, tag).ok()?;
-    if shape::class_of(size, 16) != Some(class) || class == EMPTY {
+    let room = shape::room(class);
+    let fits = shape::class_of(size, 16) == Some(class) || wastes && size <= room;
+    if !fits || class == EMPTY {
         return None;
     }
-    let room = shape::room(class);
     // SAFETY: passed on: a live block, and invariant 3 of `hardened::slab`: the caller's alone.
     unsafe {
         let old = bytes_of(address, class, spot)?;

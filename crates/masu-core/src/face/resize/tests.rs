@@ -136,6 +136,48 @@ fn a_block_that_cannot_move_still_shrinks_and_is_freed_by_its_new_size() {
 }
 
 #[test]
+fn a_hardened_block_that_cannot_move_still_shrinks_and_is_freed_by_its_new_size() {
+    alone!(a_hardened_block_that_cannot_move_still_shrinks_and_is_freed_by_its_new_size, || {
+        let sizes =
+            [(900, 100), (5000, 100), (100_000, 100), (3_000_000, 100), (3_000_000, 200_000)];
+        let heap = crate::Arena::create_hardened().expect("addresses for a heap");
+        for (old, new) in sizes {
+            let p = heap.alloc(old, 16, false);
+            // SAFETY: live, and that long, until it is freed.
+            unsafe {
+                p.write_bytes(7, old);
+                heap.set_limits(usize::MAX, 1);
+                assert!(new > 100 || realloc_exact(p, new, 16, false).is_null(), "{old} to {new}");
+                assert_eq!(realloc(p, new), p, "{old} to {new}");
+                assert_eq!(heap::usable_size(p), exact_size(new, 16));
+                assert_eq!(*p.add(new - 1), 7);
+                heap.set_limits(usize::MAX, usize::MAX);
+                dealloc_sized(p, new);
+            }
+        }
+        let stats = heap.stats();
+        assert_eq!((stats.blocks, stats.allocated, stats.large), (0, 0, 0));
+        // SAFETY: it has no blocks.
+        unsafe { heap.destroy() };
+        assert!(hardened::start(&hardened::tests::OPTIONS));
+        for (old, new) in sizes {
+            let p = crate::alloc(old);
+            // SAFETY: live, and that long, until it is freed.
+            unsafe {
+                p.write_bytes(7, old);
+                crate::settings::set_limit_hard(1);
+                assert!(realloc(p, old + 100_000).is_null(), "{old} to more");
+                assert_eq!(realloc(p, new), p, "{old} to {new}");
+                crate::settings::set_limit_hard(0);
+                assert_eq!((heap::usable_size(p), *p.add(new - 1)), (new, 7));
+                // What it had beyond that is no longer its own, and zero.
+                dealloc_sized(p, new);
+            }
+        }
+    });
+}
+
+#[test]
 fn what_cannot_be_had_has_no_size() {
     assert_eq!(exact_size(usize::MAX, 16), 0);
     assert_eq!(exact_size(isize::MAX as usize, 16), 0);
