@@ -226,6 +226,8 @@ mod mallctl {
         a_threads_blocks_come_from_the_arena_it_chose,
         the_common_memory_cannot_be_reset_or_destroyed,
         figures_of_an_arena_can_be_counted_through,
+        forks_beside_a_thread_that_only_makes_arenas,
+        forks_beside_a_thread_that_only_frees_an_arenas_blocks,
         // names.c
         names_that_programs_use_are_there,
         blocks_made_and_freed_from_epoch_to_epoch_are_counted;

@@ -1,6 +1,9 @@
 // Arenas that a program makes: blocks of their own, reset, destroyed.
 #include "door.h"
 
+#include <pthread.h>
+#include <sys/wait.h>
+
 static unsigned create(void) {
     unsigned arena;
     READ("arenas.create", &arena);
@@ -217,4 +220,56 @@ CASE(figures_of_an_arena_can_be_counted_through) {
         wasted += (slabs * regions - live) * size;
     }
     CHECK(blocks == COUNT && wasted < 1 << 20, "%zu blocks, %zu wasted", blocks, wasted);
+}
+
+// Forks beside a thread that has no memory of its own, while it is at work. The child needs
+// arenas too.
+static _Atomic int stop;
+static void *with_arenas(void *unused) {
+    while (!stop) {
+        char name[64];
+        act(with_number(name, "arena.", create(), ".destroy"));
+    }
+    return unused;
+}
+
+static unsigned common;
+enum { BLOCKS = 2000000 };
+static void **blocks;
+static void *with_blocks_of_one(void *unused) {
+    for (size_t i = 0; i < BLOCKS && !stop; i++) dallocx(blocks[i], 0);
+    stop = 1;
+    return unused;
+}
+
+static void fork_beside(void *(*work)(void *)) {
+    pthread_t thread;
+    int flags = MALLOCX_ARENA(common) | MALLOCX_TCACHE_NONE;
+    CHECK(pthread_create(&thread, NULL, work, NULL) == 0, "thread");
+    for (int n = 0; n < 200 && !stop; n++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(patience(20));
+            create();
+            _exit(mallocx(16, flags) == NULL);
+        }
+        int status;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child, "fork %d", n);
+        CHECK(status == 0, "fork %d: status %x", n, status);
+    }
+    stop = 1;
+    pthread_join(thread, NULL);
+}
+
+CASE(forks_beside_a_thread_that_only_makes_arenas) {
+    common = create();
+    fork_beside(with_arenas);
+}
+
+CASE(forks_beside_a_thread_that_only_frees_an_arenas_blocks) {
+    common = create();
+    int flags = MALLOCX_ARENA(common) | MALLOCX_TCACHE_NONE;
+    blocks = malloc(BLOCKS * sizeof *blocks);
+    for (size_t i = 0; i < BLOCKS; i++) blocks[i] = mallocx(16, flags);
+    fork_beside(with_blocks_of_one);
 }

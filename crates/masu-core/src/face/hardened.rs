@@ -190,6 +190,7 @@ unsafe fn hardened_resized(
     resize: unsafe fn(*mut u8, usize) -> Option<usize>,
 ) -> bool {
     let (old, heap) = (block.bytes, block.heap());
+    heap::beside();
     if heap.is_some_and(|heap| !heap.may_resize_hardened(old, size)) {
         return false;
     }

@@ -178,6 +178,7 @@ fn found(p: *const u8) -> Option<Block> {
 #[inline(never)]
 unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
     let Some(request) = request else { return null_mut() };
+    heap::beside();
     // SAFETY: passed on.
     if hardened::holds(p) && !request.exact && unsafe { resized_at_once(p, &request) } {
         return p;
@@ -294,12 +295,12 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
         Kind::Hooked => size,
         _ => return false,
     };
+    heap::beside();
     // Hook memory is within its heap's limits by itself.
     let heap = if kind == Kind::Hooked { None } else { block.heap() };
     if heap.is_some_and(|heap| !heap.may_resize(old, new)) {
         return false;
     }
-    heap::beside();
     // SAFETY: passed on: a live block of that kind, and the caller's.
     let done = unsafe {
         match kind {

@@ -45,7 +45,6 @@ pub fn current_or_new() -> Option<&'static Heap> {
 pub fn current_or_second() -> Option<&'static Heap> {
     let heap = current();
     if heap.role.get() == Role::Empty {
-        beside();
         let me = thread::id();
         if FREED.swap(me, Ordering::Relaxed) != me {
             return None;
@@ -61,11 +60,17 @@ shared_static! {
 
 /// Must be called before a thread that may have no heap takes a lock of the engine: it may be the process's second
 /// thread, and a fork has to know of the lock.
-#[inline(never)]
+#[inline]
 pub fn beside() {
-    if current().role.get() == Role::Empty
-        && (table::counts().1 != 0 || !crate::sharing::is_first())
-    {
+    if current().role.get() == Role::Empty {
+        beside_another();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn beside_another() {
+    if table::counts().1 != 0 {
         crate::sharing::begin();
     }
 }

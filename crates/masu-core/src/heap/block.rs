@@ -171,6 +171,7 @@ pub fn why(p: *const u8) -> Wrong {
 /// The block must be what [`Block::find`] has found at `p`, and the caller must own it.
 #[inline(always)]
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
+    birth::beside();
     // SAFETY: passed on, here and below.
     unsafe {
         if block.is_hardened() {
@@ -200,10 +201,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
                 }
                 0
             }
-            _ => {
-                birth::beside();
-                huge::give(p)
-            }
+            _ => huge::give(p),
         }
     }
 }
@@ -214,6 +212,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
 /// The caller must own the block.
 #[inline(never)]
 pub unsafe fn free_hardened(p: *mut u8) -> usize {
+    birth::beside();
     if sampling::any_live() {
         sampling::freed(p);
     }
