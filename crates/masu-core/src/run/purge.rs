@@ -110,10 +110,9 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
             c.old.assign(&c.dirty);
             if c.dirty.next(0, true) == UNITS {
                 pool.remove(Has::Dirty, chunk);
-                if c.is_unused() {
+                if c.is_unused() && scarce::close(&pool, chunk, c) {
                     pool.forget(chunk, c);
-                    let mapped = scarce::close(chunk, c);
-                    space::free_chunk(chunk, mapped);
+                    space::free_chunk(chunk, c.absent.get() == 0);
                 }
             }
             return;

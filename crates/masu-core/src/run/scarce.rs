@@ -91,16 +91,23 @@ fn stretches(mut mask: u32) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Unmaps the rest of a chunk of which nothing is used, because it goes back. Returns whether it is
-/// still mapped as a whole.
-pub fn close(chunk: u32, c: &RunChunk) -> bool {
+/// Unmaps what is mapped of a clean chunk of which nothing is used, unless that is all of it, so that it can go back.
+/// Returns `false` if the kernel refuses some: the chunk then stays, as one that is partly mapped.
+pub fn close(pool: &Locked, chunk: u32, c: &RunChunk) -> bool {
     let absent = c.absent.get();
-    let left: usize = stretches(!absent)
-        .filter(|&(first, n)| absent != 0 && !space::unmap_granules(chunk, first, n))
-        .map(|(_, n)| n)
-        .sum();
-    // What the kernel does not unmap is mapped for good: then so is the rest.
-    absent == 0 || left != 0 && space::map_rest(chunk, GRANULES_PER_CHUNK - left)
+    if absent == 0 {
+        return true;
+    }
+    let mut closed = true;
+    for (first, n) in stretches(!absent) {
+        if space::unmap_granules(chunk, first, n) {
+            c.set_absent(first, n, true);
+        } else {
+            closed = false;
+        }
+    }
+    pool.update(chunk, c);
+    closed
 }
 
 /// Makes all free granules absent. Returns whether there were any.

@@ -3,9 +3,10 @@
 use super::{Home, pool};
 use crate::config::Delay;
 use crate::own_process::alone;
-use crate::region::{CHUNK, CHUNK_SHIFT, GRANULES_PER_CHUNK, base, granule_address};
+use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, base, granule_address};
 use crate::settings;
-use crate::space::{self, Locked, record};
+use crate::size_class::UNIT;
+use crate::space::{self, Locked, Window, record};
 use crate::sys::mem;
 use crate::sys::mem::refusals;
 use std::fs::read_to_string;
@@ -106,5 +107,37 @@ fn a_refused_move_leaves_a_chunk_that_can_be_used() {
             at.write(1);
         }
         assert!(!is_apart(at as usize));
+    });
+}
+
+/// Where addresses are scarce, other code may have something in a chunk.
+#[test]
+fn a_chunk_that_the_kernel_does_not_unmap_leaves_what_others_have_in_it_alone() {
+    alone!(a_chunk_that_the_kernel_does_not_unmap_leaves_what_others_have_in_it_alone, || {
+        region::init().unwrap();
+        // What is mapped at start is whole.
+        let first = region::first_mapped() / CHUNK;
+        (0..first).for_each(|_| _ = pool::take(2 * UNITS, 1, Home::ANY).unwrap());
+        region::set_scarce();
+        let (at, _) = pool::take(1, 1, Home::ANY).unwrap();
+        let others = at / CHUNK * CHUNK + CHUNK - GRANULE;
+        mem::map_at(others, GRANULE).unwrap();
+        // SAFETY: mapped just now.
+        unsafe { (others as *mut u8).write(7) };
+        let mapped = space::mapped_bytes(Window::Chunks);
+        pool::give(&[at]);
+        refusals::set_unmapping(true);
+        assert_eq!(pool::purge(true), UNIT);
+        refusals::set_unmapping(false);
+        // SAFETY: still the test's.
+        assert_eq!(unsafe { *(others as *const u8) }, 7);
+        assert_eq!(space::mapped_bytes(Window::Chunks), mapped);
+        // It serves as before, and goes once it can be unmapped.
+        assert_eq!(pool::take(1, 1, Home::ANY), Some((at, true)));
+        pool::give(&[at]);
+        assert_eq!(pool::purge(true), UNIT);
+        assert!(mem::is_unmapped(at));
+        // SAFETY: the same.
+        assert_eq!(unsafe { *(others as *const u8) }, 7);
     });
 }

@@ -202,15 +202,6 @@ pub fn unmap_granules(chunk: u32, first: usize, n: usize) -> bool {
     done
 }
 
-/// Maps all of an unused chunk, `n` granules of which are not mapped. Returns `false` if the kernel refused.
-pub fn map_rest(chunk: u32, n: usize) -> bool {
-    let done = renew(chunk, 1);
-    if done {
-        Window::Chunks.mapped().fetch_add(n * GRANULE, Ordering::Relaxed);
-    }
-    done
-}
-
 /// Bytes mapped of a window.
 pub fn mapped_bytes(window: Window) -> usize {
     window.mapped().load(Ordering::Relaxed)

@@ -42,7 +42,7 @@ mod trim;
 
 pub use chunk::{Fresh, GROWING, alloc_chunk, fault_chunk, free_chunk, inherited};
 pub use kept::{purge, unmap_free};
-pub use map::{MAPPED, map_granules, map_rest, mapped_bytes, unmap_granules};
+pub use map::{MAPPED, map_granules, mapped_bytes, unmap_granules};
 #[cfg(test)]
 pub use moved::apart;
 pub use ranges::dirty_bytes;

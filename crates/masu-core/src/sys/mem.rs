@@ -178,6 +178,10 @@ pub fn unmap(addr: usize, len: usize) {
 /// Unmaps a range that the engine mapped. Returns `false` if the kernel refused and it stays mapped: a hole makes two
 /// mappings of one, and their number is limited (`vm.max_map_count`).
 pub fn try_unmap(addr: usize, len: usize) -> bool {
+    #[cfg(test)]
+    if refusals::unmapping() {
+        return false;
+    }
     // SAFETY: invariant 1.
     result(unsafe { syscall(nr::MUNMAP, [addr, len, 0, 0, 0, 0]) }).is_ok()
 }

@@ -58,8 +58,3 @@ pub fn map_granules(_: u32, _: usize, _: usize) -> Result<(), Errno> {
 pub fn unmap_granules(_: u32, _: usize, _: usize) -> bool {
     unreachable!("addresses are not scarce")
 }
-
-/// Never called: chunks are always mapped.
-pub fn map_rest(_: u32, _: usize) -> bool {
-    unreachable!("addresses are not scarce")
-}
