@@ -4,6 +4,7 @@
 //! The walk goes on from here to the handler, because the switch has a table for unwinding, but only upwards. So the
 //! stack is used where it is below the handler's, as a program's memory is below all stacks.
 
+use super::thread;
 use crate::sync::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -29,9 +30,16 @@ pub fn run(left: usize, f: &mut dyn FnMut()) {
         // SAFETY: the closure above.
         return unsafe { call(f.cast()) };
     }
+    // For another signal's handler the kernel would take the alternative stack for unused, and overwrite this one's frames.
     // SAFETY: the stack is this thread's alone, and `call` takes this argument.
-    unsafe { switch(f.cast(), call, top) };
+    thread::without_signals(|| unsafe { switch(f.cast(), call, top) });
     TAKEN.store(false, Ordering::Release);
+}
+
+/// Whether a thread uses it.
+#[cfg(test)]
+pub fn is_taken() -> bool {
+    TAKEN.load(Ordering::Relaxed)
 }
 
 /// # Safety

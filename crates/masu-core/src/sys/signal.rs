@@ -67,15 +67,19 @@ static BETWEEN: Before = Before(UnsafeCell::new(Action::DEFAULT));
 static AGAIN: AtomicBool = AtomicBool::new(false);
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
-/// `sigaction` of the C library, which the process may lack.
+/// `sigaction` of the C library for `SIGSEGV`, which the process may lack.
 fn sigaction(new: *const Action, old: *mut Action) -> bool {
+    sigaction_of(SIGSEGV, new, old)
+}
+
+fn sigaction_of(number: c_int, new: *const Action, old: *mut Action) -> bool {
     let f = if cfg!(miri) { null() } else { crate::weak!("sigaction") };
     if f.is_null() {
         return false;
     }
     // SAFETY: the symbol is the C library's sigaction, whose signature this is.
     let f: extern "C" fn(c_int, *const Action, *mut Action) -> c_int = unsafe { transmute(f) };
-    f(SIGSEGV, new, old) == 0
+    f(number, new, old) == 0
 }
 
 /// Makes `told` hear of every fault first. Once in a process. Returns `false` if that is not possible.
@@ -230,7 +234,7 @@ unsafe fn go_on(
 mod tests {
     use super::*;
     use crate::own_process::alone;
-    use crate::sys::{auxv, mem};
+    use crate::sys::{auxv, mem, thread};
 
     static PAGE: AtomicUsize = AtomicUsize::new(0);
     static TIMES: AtomicUsize = AtomicUsize::new(0);
@@ -272,6 +276,60 @@ mod tests {
             // SAFETY: accessible once the handler has seen to it.
             assert_eq!(unsafe { (page as *const u8).read_volatile() }, 0);
             assert_eq!((TIMES.load(Ordering::Relaxed), OWN.load(Ordering::Relaxed)), (2, 1));
+        });
+    }
+
+    /// `stack_t`.
+    #[repr(C)]
+    struct Alternative {
+        start: usize,
+        flags: c_int,
+        len: usize,
+    }
+
+    /// Has handlers of the calling thread run on a short stack.
+    fn use_short_stack() {
+        const LEN: usize = 16 << 10;
+        let f = crate::weak!("sigaltstack");
+        // SAFETY: the symbol is the C library's sigaltstack, whose signature this is.
+        let f: extern "C" fn(*const Alternative, *mut Alternative) -> c_int =
+            unsafe { transmute(f) };
+        let start = mem::map(LEN).expect("a stack");
+        assert_eq!(f(&Alternative { start, flags: 0, len: LEN }, null_mut()), 0);
+    }
+
+    /// A handler whose frames lie where it runs.
+    ///
+    /// # Safety
+    /// Called by the kernel.
+    unsafe extern "C" fn counts(_: c_int, _: *mut c_void, _: *mut c_void) {
+        OWN.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// While the fault is told, the alternative stack is in use, though the stack pointer lies elsewhere.
+    #[test]
+    #[cfg_attr(miri, ignore = "no signals")]
+    fn a_signal_amid_a_fault_leaves_its_frames_alone() {
+        alone!(a_signal_amid_a_fault_leaves_its_frames_alone, || {
+            const SIGUSR1: c_int = 10;
+            let page = mem::reserve_closed(auxv::page_size()).expect("a page");
+            PAGE.store(page, Ordering::Relaxed);
+            use_short_stack();
+            let counting = Action {
+                handler: counts as *const () as usize,
+                flags: SA_SIGINFO | SA_ONSTACK,
+                ..Action::DEFAULT
+            };
+            assert!(sigaction_of(SIGUSR1, &raw const counting, null_mut()));
+            assert!(catch_faults(|fault| {
+                thread::signal_self(SIGUSR1 as usize);
+                assert!(aside::is_taken());
+                // SAFETY: a page of the test's.
+                unsafe { mem::protect(fault.address, auxv::page_size(), true) };
+            }));
+            // SAFETY: accessible once the fault has been told.
+            assert_eq!(unsafe { (page as *const u8).read_volatile() }, 0);
+            assert_eq!(OWN.load(Ordering::Relaxed), 1);
         });
     }
 }

@@ -97,20 +97,25 @@ pub unsafe fn spawn(
     tls: *mut u8,
     tid: *const u32,
 ) -> Result<(), Errno> {
-    let all = u64::MAX;
-    let mut old = 0u64;
-    let mask = |set: *const u64, old: *mut u64| {
-        // SAFETY: both point at one kernel sigset (8 bytes) or are null.
+    // SAFETY: passed on to the caller.
+    let ret = without_signals(|| unsafe { clone_thread(FLAGS, stack_top, tid, tls, entry, arg) });
+    result(ret).map(drop)
+}
+
+/// Runs `f` with every signal of the calling thread blocked.
+pub fn without_signals<T>(f: impl FnOnce() -> T) -> T {
+    let mask = |set: &u64, old: *mut u64| {
+        // SAFETY: both point at one kernel sigset (8 bytes), or the second is null.
         unsafe {
             syscall(
                 nr::RT_SIGPROCMASK,
-                [SIG_SETMASK, set as usize, old as usize, SIGSET_BYTES, 0, 0],
+                [SIG_SETMASK, core::ptr::from_ref(set) as usize, old as usize, SIGSET_BYTES, 0, 0],
             )
         }
     };
-    mask(&all, &mut old);
-    // SAFETY: passed on to the caller.
-    let ret = result(unsafe { clone_thread(FLAGS, stack_top, tid, tls, entry, arg) });
+    let mut old = 0;
+    mask(&u64::MAX, &mut old);
+    let result = f();
     mask(&old, core::ptr::null_mut());
-    ret.map(drop)
+    result
 }
