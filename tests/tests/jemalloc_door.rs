@@ -329,6 +329,7 @@ mod extras {
         a_heap_is_limited_counted_and_destroyed,
         blocks_move_into_a_heap,
         limits_are_read_as_they_were_set,
+        a_wrong_length_changes_no_setting,
         a_block_is_resized_where_it_is_or_not_at_all,
         a_heap_gives_back_what_is_free,
         the_footprint_follows_what_is_in_use,

@@ -136,3 +136,37 @@ CASE(every_class_in_use_is_inspected) {
     free(large);
     for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
 }
+
+// Where jemalloc sets the new value before it refuses the old one's length.
+CASE(a_wrong_length_changes_no_setting) {
+    char limit[40];
+    unsigned arena;
+    READ("arenas.create", &arena);
+    struct {
+        const char *name;
+        size_t size;
+        uint64_t new;
+    } settings[] = {{with_number(limit, "arena.", arena, ".limit"), 8, 12345},
+                    {"arena.0.dss", 8, (uintptr_t)"secondary"},
+                    {"prof.active", 1, 1},
+                    {"thread.prof.active", 1, 0},
+                    {"thread.tcache.enabled", 1, 0}};
+    for (size_t n = 0; n < sizeof settings / sizeof *settings; n++) {
+        const char *name = settings[n].name;
+        uint64_t old = 0, now = 0;
+        size_t size = settings[n].size, length = size;
+        CHECK(mallctl(name, &old, &length, NULL, 0) == 0, "%s", name);
+        length = 3;
+        int error = mallctl(name, &now, &length, &settings[n].new, size);
+        CHECK(error == EINVAL, "%s: %d", name, error);
+        now = 0;
+        length = size;
+        CHECK(mallctl(name, &now, &length, NULL, 0) == 0, "%s", name);
+        CHECK(now == old, "%s: %ld, then %ld", name, (long)old, (long)now);
+        // With the right one it is set, and the old value is the former.
+        length = size;
+        error = mallctl(name, &now, &length, &settings[n].new, size);
+        CHECK(error == 0 && now == old, "%s: %d, %ld", name, error, (long)now);
+        CHECK(mallctl(name, &now, &length, NULL, 0) == 0 && now != old, "%s: %ld", name, (long)now);
+    }
+}

@@ -235,10 +235,12 @@ pub fn destroy(call: &Call) -> Answer {
 pub fn limit(call: &Call) -> Answer {
     let heap = heap(call.index[0]).ok_or(EFAULT)?;
     let (soft, hard) = heap.limits();
-    if let Some(new) = call.new_size()? {
+    let new = call.new_size()?;
+    call.size(hard)?;
+    if let Some(new) = new {
         heap.set_limits(soft, new);
     }
-    call.size(hard)
+    Ok(())
 }
 
 /// `arena.<i>.allocated`, masu's own name: the current bytes in live blocks.
@@ -275,17 +277,20 @@ fn dss_of(arena: usize) -> &'static AtomicU8 {
 pub fn dss(call: &Call) -> Answer {
     known_or_all(call)?;
     let dss = dss_of(named(call));
-    let old = dss.load(Ordering::Relaxed);
-    if let Some(wanted) = call.new_pointer()? {
+    let find = |wanted: *mut u8| {
         if wanted.is_null() {
             return Err(EINVAL);
         }
         // SAFETY: the new value is a string.
         let wanted = unsafe { CStr::from_ptr(wanted.cast()) };
-        let new = DSS.iter().position(|name| *name == wanted).ok_or(EINVAL)?;
+        DSS.iter().position(|name| *name == wanted).ok_or(EINVAL)
+    };
+    let new = call.new_pointer()?.map(find).transpose()?;
+    dss_name(call, dss.load(Ordering::Relaxed))?;
+    if let Some(new) = new {
         dss.store(new as u8, Ordering::Relaxed);
     }
-    dss_name(call, old)
+    Ok(())
 }
 
 /// `stats.arenas.<i>.dss`.
@@ -304,15 +309,15 @@ pub fn extent_hooks(call: &Call) -> Answer {
     known(call)?;
     let heap = heap(call.index[0]);
     let old = heap.map_or(&raw const masu_core::DEFAULT_HOOKS, Arena::hooks);
-    if let Some(new) = call.new_pointer()? {
-        let heap = heap.ok_or(EPERM)?;
-        if new.is_null() {
-            return Err(EINVAL);
-        }
-        // SAFETY: the program's table, which it keeps for as long as the arena lives.
-        unsafe { heap.set_hooks(new.cast(), call.index[0] as u32) };
+    let Some(new) = call.new_pointer()? else { return call.pointer(old) };
+    let heap = heap.ok_or(EPERM)?;
+    if new.is_null() {
+        return Err(EINVAL);
     }
-    call.pointer(old)
+    call.pointer(old)?;
+    // SAFETY: the program's table, which it keeps for as long as the arena lives.
+    unsafe { heap.set_hooks(new.cast(), call.index[0] as u32) };
+    Ok(())
 }
 
 /// Returns the figures of an arena that a program made.

@@ -121,12 +121,13 @@ pub fn lg_rate() -> usize {
 /// `prof.active`.
 pub fn active(call: &Call) -> Answer {
     let (old, new) = (profile::rate() != 0, call.new_flag()?);
+    call.flag(old)?;
     match new {
         Some(true) if !old => start(rate())?,
         Some(false) => profile::stop(),
         _ => {}
     }
-    call.flag(old)
+    Ok(())
 }
 
 fn start(rate: usize) -> Answer {
@@ -213,13 +214,9 @@ pub fn thread_active_init(call: &Call) -> Answer {
 
 /// `thread.prof.active`: whether the calling thread is sampled.
 pub fn thread_active(call: &Call) -> Answer {
-    let old = !profile::is_muted();
-    if let Some(new) = call.new_flag()?
-        && !profile::mute(!new)
-    {
-        return Err(EAGAIN);
-    }
-    call.flag(old)
+    let new = call.new_flag()?;
+    call.flag(!profile::is_muted())?;
+    if new.is_some_and(|new| !profile::mute(!new)) { Err(EAGAIN) } else { Ok(()) }
 }
 
 /// At exit: writes the last dump, if requested.

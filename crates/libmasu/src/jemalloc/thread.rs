@@ -77,14 +77,15 @@ pub fn arena(call: &Call) -> Answer {
 /// `thread.tcache.enabled`. There is always a cache, because all small blocks come from one;
 /// switching it off empties it.
 pub fn cache_enabled(call: &Call) -> Answer {
-    let old = account()?.cache_wanted();
-    if let Some(new) = call.new_flag()? {
+    let new = call.new_flag()?;
+    call.flag(account()?.cache_wanted())?;
+    if let Some(new) = new {
         account()?.set_cache_wanted(new);
         if !new {
             masu_core::control::flush_thread();
         }
     }
-    call.flag(old)
+    Ok(())
 }
 
 /// `thread.tcache.max`: all small blocks are cached.
