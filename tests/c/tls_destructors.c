@@ -230,6 +230,35 @@ CASE(detached_threads_that_never_allocate_leave_nothing) {
     pthread_attr_destroy(&detached);
 }
 
+// The same of many threads at once: the ending one's stack is so long that the library gives up those that it has kept.
+static pthread_barrier_t all_run;
+static void *only_meet(void *unused) {
+    pthread_barrier_wait(&all_run);
+    return unused;
+}
+
+CASE(a_thread_that_ends_and_frees_what_was_kept_of_many_leaves_nothing) {
+    enum { many = 6 };
+    pthread_attr_t longest;
+    pthread_attr_init(&longest);
+    pthread_attr_setdetachstate(&longest, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&longest, (size_t)39 << 20);
+    pthread_barrier_init(&all_run, NULL, many + 1);
+    long before = 0;
+    for (int round = 0; round < 500; round++) {
+        pthread_t threads[many], last;
+        for (int i = 0; i < many; i++) CHECK(pthread_create(&threads[i], NULL, only_meet, NULL) == 0, "thread");
+        pthread_barrier_wait(&all_run);
+        for (int i = 0; i < many; i++) pthread_join(threads[i], NULL);
+        asleep++;
+        CHECK(pthread_create(&last, &longest, only_sleep, NULL) == 0, "thread");
+        while (asleep > 0) sleep_ms(1);
+        if (round == 100) before = resident_kib();
+    }
+    CHECK(resident_kib() < before + 1500, "%ld -> %ld KiB", before, resident_kib());
+    pthread_attr_destroy(&longest);
+}
+
 // All keys of the process are taken before a thread allocates for the first time.
 CASE(allocation_works_when_the_program_took_every_key) {
     pthread_key_t key;

@@ -43,6 +43,7 @@ mod tls_destructors {
         thousands_of_deaths_leave_no_memory_behind,
         threads_that_meet_malloc_as_they_end_leave_nothing,
         detached_threads_that_never_allocate_leave_nothing,
+        a_thread_that_ends_and_frees_what_was_kept_of_many_leaves_nothing,
         allocation_works_when_the_program_took_every_key,
     }
 }

@@ -3,7 +3,7 @@
 use super::tls::{current, set_current};
 use super::{Heap, Role, exit, table};
 use crate::region;
-use crate::sync::{AtomicU32, Ordering, shared_static};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, shared_static};
 use crate::sys::{host, thread};
 
 shared_static! {
@@ -40,22 +40,34 @@ pub fn current_or_new() -> Option<&'static Heap> {
     if heap.role.get() == Role::Thread { Some(heap) } else { new() }
 }
 
-/// The same for a thread that frees a block of another one: none for its first such free. On a thread that ends, past
-/// all destructors, the C library frees what it kept of an earlier thread, and no call would end that heap.
-pub fn current_or_second() -> Option<&'static Heap> {
-    let heap = current();
-    if heap.role.get() == Role::Empty {
-        let me = thread::id();
-        if FREED.swap(me, Ordering::Relaxed) != me {
-            return None;
-        }
-    }
-    current_or_new()
+/// The same for a thread that frees a block of another one: none for its first such frees. On a thread that ends, past
+/// all destructors, the C library frees what it kept of earlier threads, and no call would end that heap.
+pub fn current_or_later() -> Option<&'static Heap> {
+    if current().role.get() == Role::Empty && !frees_many() { None } else { current_or_new() }
 }
 
+/// Frees of a thread without a heap after which it gets one. glibc keeps stacks of 40 MiB in all, and frees a block for
+/// each.
+const MANY: u64 = if cfg!(loom) { 1 } else { 256 };
+
 shared_static! {
-    /// The last thread without a heap that freed a block.
-    static FREED: AtomicU32 = AtomicU32::new(0);
+    /// The last threads without a heap that freed blocks: their numbers in the upper halves, and how many in the lower.
+    static FREED: [AtomicU64; 16] = array_of!(AtomicU64::new(0); 16);
+}
+
+/// Counts a free of the calling thread, which has no heap. Returns whether there were many; if several threads share a
+/// count, that may take longer.
+#[cold]
+#[inline(never)]
+fn frees_many() -> bool {
+    let me = u64::from(thread::id());
+    let count = &FREED[me as usize % FREED.len()];
+    let before = count.load(Ordering::Relaxed);
+    let freed = if before >> 32 == me { before & u64::from(u32::MAX) } else { 0 };
+    if freed < MANY {
+        count.store((me << 32) | (freed + 1), Ordering::Relaxed);
+    }
+    freed >= MANY
 }
 
 /// Must be called before a thread that may have no heap takes a lock of the engine: it may be the process's second

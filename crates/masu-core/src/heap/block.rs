@@ -189,7 +189,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         }
         match block.kind {
             Kind::Medium => {
-                let heap = birth::current_or_second();
+                let heap = birth::current_or_later();
                 run::free(heap.map(|heap| &heap.runs), p, block.bytes);
                 // What went into the thread's cache is not stale.
                 if heap.is_some() { A_LOOK } else { block.bytes }

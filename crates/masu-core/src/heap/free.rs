@@ -123,7 +123,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
         // SAFETY: invariant 2 of `heap::arena`: the span is the heap's, and so are its live blocks.
         return unsafe { heap.free(block) };
     }
-    let heap = birth::current_or_second();
+    let heap = birth::current_or_later();
     // SAFETY: passed on: the block is being freed, so it is this thread's, and it lies in `span`.
     let released = unsafe {
         if let Some(heap) = heap {
