@@ -66,7 +66,7 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    // SAFETY: called by fork, in the child, on its only thread.
+    // SAFETY: called by fork, in the child, on the thread that prepared.
     unsafe { masu_core::fork_child() };
 }
 

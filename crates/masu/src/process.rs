@@ -86,7 +86,7 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    // SAFETY: called by fork, in the child, on its only thread, which prepared.
+    // SAFETY: called by fork, in the child, on the thread that prepared.
     unsafe {
         if masu_core::fork_child() {
             list::fork_done();

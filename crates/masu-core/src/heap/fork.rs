@@ -9,7 +9,7 @@
 //! The child marks those heaps as orphans, which costs only a walk over the table, and takes them
 //! apart one at a time when it next makes a heap or needs a fresh span. Until then their ids stay
 //! taken, and frees into their spans are ordinary remote ones. Data guarded by a handshake is whole
-//! unless a thread was frozen inside; then it is forgotten in that walk, while there is one thread:
+//! unless a thread was frozen inside; then it is forgotten in that walk, while no other thread has a heap:
 //! later, the child's own purge may be inside. Taking a heap apart trusts no list of a frozen
 //! thread: each link is checked to be a block of the span, seen once. What the thread had borrowed from
 //! the shared arena, and not used, is freed. Blocks that cannot be reached stay allocated.
@@ -35,7 +35,8 @@ shared_static! {
     static ORPHANS: AtomicU32 = AtomicU32::new(0);
 }
 
-/// Marks the other threads' heaps. Runs in the child, which has one thread.
+/// Marks the other threads' heaps. Runs in the child, with all locks held: a thread that an earlier handler has started
+/// gets a heap once they are free.
 pub fn mark_orphans() {
     tls::after_fork_in_child();
     let own = current();
