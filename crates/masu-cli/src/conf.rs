@@ -2,6 +2,7 @@
 //! can never disagree, but strictly: in the environment of a server a mistake is a warning; on a
 //! command line it is an error.
 
+use std::env;
 use std::ffi::{CString, OsString};
 use std::ptr;
 
@@ -36,7 +37,26 @@ pub fn of(order: &Run) -> Result<Vec<Variable>, Failure> {
     Ok(variables)
 }
 
-/// The same for a service: the variables that its drop-in sets.
+/// Returns the variable by which the engine tells these variables from those that the user has set: a list of them, behind
+/// that of a command that has started this one.
+pub fn told(variables: &[Variable]) -> Option<Variable> {
+    const NAME: &str = "MASU_CONF_COMMAND";
+    if variables.is_empty() {
+        return None;
+    }
+    let mut list = env::var_os(NAME).unwrap_or_default();
+    for (name, value) in variables {
+        if !list.is_empty() {
+            list.push(",");
+        }
+        let name = name.to_string_lossy();
+        list.push(format!("{}:", name.strip_prefix("MASU_").unwrap_or(&name)));
+        list.push(value);
+    }
+    Some((NAME.into(), list))
+}
+
+/// As [`of`], for a service: the variables that its drop-in sets.
 pub fn of_unit(lists: &[String], policy: Option<&str>) -> Result<Vec<(String, String)>, Failure> {
     let mut variables = settings(lists)?;
     if let Some(policy) = policy {

@@ -23,7 +23,7 @@ pub fn run(order: &Run) -> Failure {
 }
 
 fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
-    let settings = conf::of(order)?;
+    let mut settings = conf::of(order)?;
     let library = library::find(order.lib.as_deref())?;
     // clap requires the command, so there is a first word.
     let path = program::find(&order.command[0])?;
@@ -36,7 +36,8 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
     warn_of_rivals(existing.as_ref());
     let value = preload::in_front(&library.path, existing.as_deref());
     environment.insert("LD_PRELOAD".into(), value);
-    environment.extend(statistics(order)?);
+    settings.splice(..0, statistics(order)?);
+    environment.extend(conf::told(&settings));
     environment.extend(settings);
 
     let error = exec::exec(&path, &order.command, environment.into_iter());

@@ -88,6 +88,22 @@ fn signals_and_streams_are_inherited_untouched() {
     }
 }
 
+/// By this the engine tells them from variables that the user has set.
+#[test]
+fn options_of_the_command_line_are_told_as_such() {
+    let fixture = Fixture::new();
+    let said = |command: &mut assert_cmd::Command| {
+        let output = command.args(["--", "sh", "-c", "echo $MASU_CONF_COMMAND"]).output().unwrap();
+        stdout(&output)
+    };
+    assert_eq!(said(&mut fixture.run()), "\n");
+    let mut command = fixture.run();
+    command.env("MASU_BUDGET", "1MiB").env("MASU_CONF_COMMAND", "DECAY:1s");
+    command.args(["--conf", "decay:2s", "--policy", "container", "--stats"]);
+    let list = "DECAY:1s,SHOW_STATS:text,STATS_FILE:stderr,DECAY:2s,POLICY:container\n";
+    assert_eq!(said(&mut command), list);
+}
+
 #[test]
 fn what_ld_preload_held_stays_behind_it() {
     let fixture = Fixture::new();
@@ -177,6 +193,7 @@ fn options_reach_the_library_and_win_over_the_environment() {
     insta::assert_snapshot!(stdout(&output), @r"
     MASU_BUDGET=8MiB
     MASU_CONF=decay:9s
+    MASU_CONF_COMMAND=SHOW_STATS:text,STATS_FILE:stderr,DECAY:2s,RUN_CACHE:1MiB,BUDGET:8MiB
     MASU_DECAY=2s
     MASU_RUN_CACHE=1MiB
     MASU_SHOW_STATS=text
@@ -190,7 +207,7 @@ fn limits_and_the_policy_are_options_of_their_own() {
     let variables = |options: &[&str]| {
         let mut command = fixture.run();
         command.env("MASU_LIMIT_HARD", "1MiB").args(["--conf", "limit.hard:2GiB"]).args(options);
-        let output = command.args(["sh", "-c", "env | grep ^MASU_ | sort"]).output().unwrap();
+        let output = command.args(["sh", "-c", "env | grep '^MASU_[LP]' | sort"]).output().unwrap();
         stdout(&output)
     };
     assert_eq!(variables(&[]), "MASU_LIMIT_HARD=2GiB\n");

@@ -54,14 +54,16 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
     let path = program::find(&order.command[0])?;
     run::check(&program::interpreter(&path)?, &library)?;
     let existing = env::var_os("LD_PRELOAD");
+    let mut variables: Vec<(OsString, OsString)> = vec![("MASU_PROF".into(), "1".into())];
+    variables.extend(file.map(|file| ("MASU_PROF_FILE".into(), file)));
+    variables.extend(rate);
     let mut command = Command::new(&path);
     command
         .arg0(&order.command[0])
         .args(&order.command[1..])
         .env("LD_PRELOAD", preload::in_front(&library.path, existing.as_deref()))
-        .env("MASU_PROF", "1")
-        .envs(file.map(|file| ("MASU_PROF_FILE", file)))
-        .envs(rate);
+        .envs(conf::told(&variables))
+        .envs(variables);
     let child = command.spawn().map_err(|error| {
         let missing = error.kind() == std::io::ErrorKind::NotFound;
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };

@@ -13,6 +13,7 @@ use crate::text::Text;
 
 const PREFIX: &[u8] = b"MASU_";
 const LIST: &[u8] = b"CONF";
+const COMMAND: &[u8] = b"CONF_COMMAND";
 
 impl Config {
     /// [`under_environment`](Config::under_environment) of the defaults.
@@ -93,25 +94,34 @@ fn apply<'a>(
 ) {
     let assignments = variables.filter_map(|variable| split_at(variable, |byte| byte == b'='));
 
-    let list = assignments.clone().find(|&(name, _)| name == LIST);
-    for item in list.iter().flat_map(|(_, list)| list.split(|&byte| byte == b',')) {
-        let item = item.trim_ascii();
-        // An extra comma is no mistake.
-        if item.is_empty() {
-            continue;
-        }
-        let (key, value) =
-            split_at(item, |byte| byte == b':' || byte == b'=').unwrap_or((item, b""));
-        set(config, key.trim_ascii(), value.trim_ascii(), Origin::List, report);
+    let list = |wanted| assignments.clone().find(move |&(name, _)| name == wanted);
+    for (key, value) in list(LIST).iter().flat_map(|(_, list)| items(list)) {
+        set(config, key, value, Origin::List, report);
     }
 
+    let command = list(COMMAND);
     for (name, value) in assignments {
         let value = value.trim_ascii();
         // An empty variable is the shell's way to unset one.
         if !value.is_empty() && !is_no_key(name) {
-            set(config, name, value, Origin::Variable, report);
+            // Another value is one that was set later.
+            let mut by_command = command.iter().flat_map(|(_, list)| items(list));
+            let is_by_command = by_command.any(|item| item == (name, value));
+            let origin = if is_by_command { Origin::Command } else { Origin::Variable };
+            set(config, name, value, origin, report);
         }
     }
+}
+
+/// The keys and values in a list.
+fn items(list: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    // An extra comma is no mistake.
+    let items = list.split(|&byte| byte == b',').filter(|item| !item.trim_ascii().is_empty());
+    items.map(|item| {
+        let (key, value) =
+            split_at(item, |byte| byte == b':' || byte == b'=').unwrap_or((item, b""));
+        (key.trim_ascii(), value.trim_ascii())
+    })
 }
 
 fn set(
@@ -150,7 +160,7 @@ impl Mistake<'_> {
                 text.str("unknown key ");
                 self.name(text);
                 match nearest(self.key) {
-                    Some(key) if self.origin == Origin::Variable => {
+                    Some(key) if self.origin != Origin::List => {
                         text.str("; did you mean MASU_").upper(key).str("?")
                     }
                     Some(key) => text.str("; did you mean ").bytes(key).str("?"),
@@ -163,7 +173,7 @@ impl Mistake<'_> {
 
     /// Writes the key as the user did.
     fn name<'t, 's>(&self, text: &'t mut Text<'s>) -> &'t mut Text<'s> {
-        if self.origin == Origin::Variable {
+        if self.origin != Origin::List {
             text.str("MASU_");
         }
         text.printable(self.key)

@@ -112,6 +112,7 @@ impl Config {
             text.tab(40);
             match self.origin(*key) {
                 Origin::Variable => text.str("MASU_").upper(name),
+                Origin::Command => text.str("masu's command line"),
                 origin => text.bytes(nth("built-in policy program MASU_CONF", origin as usize)),
             };
             text.line();

@@ -11,6 +11,9 @@
 //! < what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.` and
 //! `-` count as `_` in keys.
 //!
+//! The command `masu` passes its own options on as variables, and names them in `MASU_CONF_COMMAND`, a list like
+//! `MASU_CONF`. It sets nothing: it only says of variables with these values where they come from.
+//!
 //! A mistake never stops a program. An unknown key or a value of the wrong form is one line on
 //! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs
 //! with more rights than its caller (`AT_SECURE`) does not look at the environment at all.
@@ -48,4 +51,6 @@ pub enum Origin {
     List,
     /// The key's own variable.
     Variable,
+    /// An option of the command `masu`, which has set the key's own variable.
+    Command,
 }

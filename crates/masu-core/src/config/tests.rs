@@ -380,6 +380,17 @@ masu:   guard_file          none        built-in
 }
 
 #[test]
+fn what_the_command_has_set_is_told_from_variables_of_the_user() {
+    let list = "MASU_CONF_COMMAND=DECAY:2s,BUDGET:8MiB,POPULATE:1";
+    let (Config { origins, populate, .. }, said) =
+        read(&[list, "MASU_DECAY=2s", "MASU_BUDGET=9MiB", "MASU_VERBOSE=1"]);
+    assert_eq!((origins.decay, origins.verbose), (Origin::Command, Origin::Variable));
+    // One that was set anew since, and one that is not set.
+    assert_eq!((origins.budget, origins.populate), (Origin::Variable, Origin::BuiltIn));
+    assert!(!populate && said.contains("  2s          masu's command line\n"), "{said}");
+}
+
+#[test]
 fn the_environment_of_a_process() {
     let strings = ["A=b", "MASU_DECAY=3s", "MASU_VERBOSE=1"].map(|s| CString::new(s).unwrap());
     let mut envp: Vec<_> = strings.iter().map(|s| s.as_ptr()).collect();
