@@ -47,6 +47,7 @@ mod elf;
 mod exec;
 mod export;
 mod failure;
+mod hold;
 mod inside;
 mod launcher;
 mod library;

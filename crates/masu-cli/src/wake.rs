@@ -1,6 +1,6 @@
 //! Waits that end at once when a signal comes or a process ends.
 
-use std::io::Read;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -9,20 +9,33 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use signal_hook::low_level::{pipe, unregister};
-use signal_hook::{SigId, flag};
+use signal_hook::flag;
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 
 use crate::failure::{Failure, REFUSED};
 
 /// The longest wait where the kernel does not report the end of a process (before Linux 5.3).
 const BLIND: Duration = Duration::from_millis(50);
 
+/// `SI_KERNEL`: the code of a signal that no process has sent.
+const BY_KERNEL: i32 = 0x80;
+
+/// Who has sent a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sender {
+    /// A key of the terminal, or its end: all processes in the foreground have got it.
+    Terminal,
+    /// A process: nobody knows who else has got it.
+    Process,
+}
+
 /// Signals to this process, and the end of another one.
 pub struct Wake {
-    /// Has a byte for each signal.
-    bell: UnixStream,
-    came: Vec<(i32, Arc<AtomicBool>)>,
-    ropes: Vec<SigId>,
+    /// Its pipe has a byte for each signal.
+    signals: SignalDelivery<UnixStream, WithRawSiginfo>,
+    /// What came until the last wait ended.
+    came: BTreeMap<i32, Sender>,
     /// Then signals do what they usually do.
     is_over: Arc<AtomicBool>,
     /// Whose end counts: `Some(None)` if the kernel does not report it.
@@ -34,34 +47,25 @@ impl Wake {
     pub fn new(signals: &[i32], process: Option<u32>) -> Result<Wake, Failure> {
         let is_over = Arc::new(AtomicBool::new(false));
         let listen = || {
-            let (bell, rope) = UnixStream::pair()?;
-            bell.set_nonblocking(true)?;
-            let (mut came, mut ropes) = (Vec::new(), Vec::new());
             for &signal in signals {
-                let is_set = Arc::new(AtomicBool::new(false));
-                // In this order: the flag is set when the wait ends.
                 flag::register_conditional_default(signal, Arc::clone(&is_over))?;
-                flag::register(signal, Arc::clone(&is_set))?;
-                ropes.push(pipe::register(signal, rope.try_clone()?)?);
-                came.push((signal, is_set));
             }
-            Ok((bell, came, ropes))
+            let (bell, rope) = UnixStream::pair()?;
+            SignalDelivery::with_pipe(bell, rope, WithRawSiginfo, signals)
         };
-        let (bell, came, ropes) = listen().map_err(|error: std::io::Error| {
+        let signals = listen().map_err(|error: std::io::Error| {
             Failure::new(REFUSED, format!("cannot wait for signals: {error}"))
         })?;
         let process = process.map(|process| {
             let process = Pid::from_raw(i32::try_from(process).ok()?)?;
             pidfd_open(process, PidfdFlags::empty()).ok()
         });
-        Ok(Wake { bell, came, ropes, is_over, process })
+        Ok(Wake { signals, came: BTreeMap::new(), is_over, process })
     }
 
-    /// Whether a signal has come since this was asked last.
-    pub fn take(&self, signal: i32) -> bool {
-        self.came
-            .iter()
-            .any(|(number, came)| *number == signal && came.swap(false, Ordering::Relaxed))
+    /// Who sent a signal, if it came between the last time that this was asked and the end of the last wait.
+    pub fn take(&mut self, signal: i32) -> Option<Sender> {
+        self.came.remove(&signal)
     }
 
     /// Waits for a signal or the end of the process, at most `most`.
@@ -73,24 +77,26 @@ impl Wake {
         // What is too long for the kernel is as good as for ever.
         let most = most.and_then(|most| Timespec::try_from(most).ok());
         let process = self.process.iter().flatten();
-        let mut watched: Vec<_> = [PollFd::new(&self.bell, PollFlags::IN)]
+        let mut watched: Vec<_> = [PollFd::new(self.signals.get_read(), PollFlags::IN)]
             .into_iter()
             .chain(process.map(|process| PollFd::new(process, PollFlags::IN)))
             .collect();
         // A signal that interrupts it is in the pipe as well.
         let _ = poll(&mut watched, most.as_ref());
         drop(watched);
-        let mut bytes = [0; 64];
-        while self.bell.read(&mut bytes).is_ok_and(|read| read > 0) {}
+        // Only here: what is taken out of the pipe elsewhere would not end the next wait.
+        for signal in self.signals.pending() {
+            let sender =
+                if signal.si_code == BY_KERNEL { Sender::Terminal } else { Sender::Process };
+            let came = self.came.entry(signal.si_signo).or_insert(sender);
+            *came = sender.max(*came);
+        }
     }
 }
 
 impl Drop for Wake {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        for rope in self.ropes.drain(..) {
-            unregister(rope);
-        }
     }
 }
 
@@ -109,7 +115,8 @@ mod tests {
         let mut wake = Wake::new(&[SIGURG, SIGWINCH], None).unwrap();
         signal_hook::low_level::raise(SIGURG).unwrap();
         wake.wait(None);
-        assert!(wake.take(SIGURG) && !wake.take(SIGURG) && !wake.take(SIGWINCH));
+        assert_eq!(wake.take(SIGURG), Some(Sender::Process));
+        assert_eq!((wake.take(SIGURG), wake.take(SIGWINCH)), (None, None));
 
         let mut child = Command::new("sleep").arg("0.1").spawn().unwrap();
         let mut wake = Wake::new(&[SIGWINCH], Some(child.id())).unwrap();

@@ -57,20 +57,62 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn a_command_that_is_watched_gets_a_sigterm_and_its_code_is_told() {
+fn a_command_that_is_watched_gets_the_signals_of_a_process_and_its_code_is_told() {
     let (fixture, begin) = (Fixture::new(), Instant::now());
     let command = beside(&fixture);
-    let trap = "trap 'echo ended; kill $!; exit 7' TERM; sleep 600 >&- 2>&- & echo ready; wait";
-    for (script, code, said) in [(trap, 7, "ended\n"), ("echo ready; exec sleep 600", 143, "")] {
+    let trap = "trap 'echo ended; kill $!; exit 7' TERM INT; sleep 600 >&- 2>&- & echo ready; wait";
+    let wait = "echo ready; exec sleep 600";
+    for (signal, script, code, said) in [
+        (libc::SIGTERM, trap, 7, "ended\n"),
+        (libc::SIGTERM, wait, 143, ""),
+        (libc::SIGINT, trap, 7, "ended\n"),
+        (libc::SIGINT, wait, 130, ""),
+    ] {
         let words = ["watch", "--every", "10h", "--", "sh", "-c", script];
         let mut child = start(&command, &words);
         ready(&mut child);
-        send(child.id() as i32, libc::SIGTERM);
+        send(child.id() as i32, signal);
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
         assert!(output.stdout.starts_with(said.as_bytes()));
     }
     assert!(begin.elapsed() < PATIENCE);
+}
+
+/// A terminal sends its signals to both.
+#[test]
+fn a_command_that_is_watched_gets_ctrl_c_once() {
+    const TERMINAL: &str = "
+import os, pty, signal, sys, time
+child, terminal = pty.fork()
+if child == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+said = b''
+def until(times, word):
+    global said
+    while said.count(word) < times:
+        said += os.read(terminal, 1000)
+until(1, b'ready')
+os.write(terminal, b'\\x03')
+until(1, b'got')
+time.sleep(0.5)
+# One more of a process: a second from the terminal would be before it.
+os.kill(child, signal.SIGINT)
+until(2, b'got')
+os.kill(child, signal.SIGTERM)
+try:
+    until(1000, b'got')
+except OSError:
+    pass
+print(said.count(b'got'), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+";
+    let fixture = Fixture::new();
+    let mut python = Command::new("python3");
+    python.args(["-c", TERMINAL]).arg(beside(&fixture));
+    python.args(["watch", "--every", "10h", "--", "sh", "-c"]);
+    python.arg("trap 'echo got' INT; echo ready; while :; do sleep 0.05; done");
+    let output = python.env_remove("LD_PRELOAD").output().unwrap();
+    assert_eq!(common::stdout(&output), "2 143\n", "{}", stderr(&output));
 }
 
 #[test]
@@ -123,6 +165,16 @@ fn mistakes_are_refused_before_the_command_begins() {
         let words = ["watch", option, "/no/such/x", "--", "echo", "ran"];
         let said = fixture.refused(masu().args(words), 2);
         assert!(said.starts_with(&format!("masu: {option}: `/no/such/x` cannot be")), "{said}");
+    }
+    for (words, ways) in
+        [(&["watch"][..], "  masu watch -p PID\n"), (&["prof"], "  masu prof -p PID\n")]
+    {
+        let said = fixture.refused(masu().args(words), 2);
+        assert!(said.starts_with("masu: nothing to ") && said.contains(ways), "{said}");
+    }
+    for words in [&["watch", "-p", "sh"][..], &["doctor", "-p", "sh"], &["explain", "sh"]] {
+        let said = fixture.refused(masu().args(words), 2);
+        assert!(said.contains("it takes the number of a process; `pgrep -a NAME`"), "{said}");
     }
     for words in [&["watch", "--for", "0", "--", "echo"][..], &["prof", "-p", "1", "--for", "0"]] {
         let said = fixture.refused(masu().args(words), 2);

@@ -14,10 +14,10 @@ use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN,
 use procfs::process::Process;
 
 use crate::failure::Failure;
-use crate::wake::Wake;
+use crate::wake::{Sender, Wake};
 
 /// A terminal or a supervisor may send these to the program as well as to this process.
-const SHARED: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+pub const SHARED: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Within this time such a signal reaches both.
 const TOGETHER: Duration = Duration::from_millis(250);
 
@@ -52,7 +52,8 @@ pub struct Follow {
 }
 
 impl Follow {
-    /// Follows a child. From now on, signals that would end this process do not.
+    /// Follows a child. From now on, signals that would end this process do not; those that came since its start were
+    /// held back.
     pub fn of(child: &Child) -> std::result::Result<Follow, Failure> {
         let wake = Wake::new(&[&SHARED[..], &[SIGCHLD]].concat(), None)?;
         let process = child.id() as i32;
@@ -124,12 +125,12 @@ impl Follow {
     fn pass_on(&mut self) {
         let now = Instant::now();
         for shared in &mut self.shared {
-            if self.wake.take(shared.signal) {
+            if let Some(sender) = self.wake.take(shared.signal) {
                 let is_seen = shared.seen.is_some_and(|seen| now - seen < TOGETHER);
                 shared.due = match self.is_traced && !blocks(self.process, shared.signal) {
                     true => (!is_seen).then(|| now + TOGETHER),
-                    // Nobody knows what it got: most often the terminal sends all but this one, and to both.
-                    false => (shared.signal == SIGTERM).then_some(now),
+                    // Nobody sees what it gets: the terminal's reach both.
+                    false => (sender == Sender::Process).then_some(now),
                 };
             }
             if shared.due.is_some_and(|due| due <= now) {
@@ -151,6 +152,7 @@ fn blocks(process: i32, signal: i32) -> bool {
 mod tests {
     use std::fs::read_to_string;
     use std::io::{BufRead, BufReader};
+    use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
     use std::sync::mpsc::{TryRecvError, channel};
     use std::thread::spawn;
@@ -158,6 +160,7 @@ mod tests {
     use signal_hook::low_level;
 
     use super::*;
+    use crate::hold::Hold;
 
     const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
 
@@ -166,11 +169,44 @@ mod tests {
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
     }
 
+    /// What a process, or this thread, blocks and ignores.
+    fn masks(process: &str) -> Vec<String> {
+        let status = read_to_string(format!("/proc/{process}/status")).unwrap();
+        let masks =
+            status.lines().filter(|line| line.starts_with("SigBlk") || line.starts_with("SigIgn"));
+        masks.map(str::to_owned).collect()
+    }
+
     /// One test, since each signal reaches all of a process.
     #[test]
     #[expect(clippy::zombie_processes, reason = "what follows a child waits for it")]
     fn a_program_gets_signals_once_and_its_memory_is_there_at_the_end() {
         let mut kept = Vec::new();
+
+        // This comes when nobody listens yet. Only this thread holds it back.
+        let before = masks("thread-self");
+        let hold = Hold::back(&SHARED);
+        // SAFETY: it has no conditions.
+        let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        // SAFETY: it is a system call.
+        unsafe {
+            command.pre_exec(move || {
+                libc::syscall(libc::SYS_tgkill, process, thread, SIGTERM);
+                Ok(())
+            })
+        };
+        let child = hold.start(&mut command).unwrap();
+        let mut follow = Follow::of(&child).unwrap();
+        drop(hold);
+        assert_eq!(masks(&child.id().to_string()), before);
+        assert_eq!(masks("thread-self")[0], before[0]);
+        assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
+        let end = follow.next(PATIENCE).unwrap();
+        assert_eq!(end, Event::Ended(ExitStatus::from_raw(SIGTERM)));
+        kept.push(follow);
+
         for signal in [SIGINT, SIGTERM, libc::SIGKILL] {
             let child = Command::new("sleep").arg("600").spawn().unwrap();
             let mut follow = Follow::of(&child).unwrap();

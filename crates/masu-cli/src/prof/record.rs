@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus};
 
 use super::Prof;
-use super::follow::{Event, Follow};
+use super::follow::{self, Event, Follow};
 use super::look::Subject;
 use super::timeline::Timeline;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
+use crate::hold::Hold;
 use crate::{conf, library, preload, program, run};
 use masu_profile::Profile;
 
@@ -64,7 +65,8 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
         .env("LD_PRELOAD", preload::in_front(&library.path, existing.as_deref()))
         .envs(conf::told(&variables))
         .envs(variables);
-    let child = command.spawn().map_err(|error| {
+    let hold = Hold::back(&follow::SHARED);
+    let child = hold.start(&mut command).map_err(|error| {
         let missing = error.kind() == std::io::ErrorKind::NotFound;
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("`{}` cannot be executed: {error}", path.display()))

@@ -45,6 +45,11 @@ fn print(text: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::output(&error))
 }
 
+/// Reads the number of a process.
+pub fn process(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "it takes the number of a process; `pgrep -a NAME` finds it".into())
+}
+
 /// Parses a duration such as `500ms`, `2s` or `5m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits =

@@ -22,16 +22,17 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 use super::picture::Frame;
 use super::sampler::Sampler;
 use super::{failure, page, picture, print};
-use crate::failure::{Failure, REFUSED};
+use crate::failure::{Failure, REFUSED, USAGE};
+use crate::hold::Hold;
 use crate::prof::output::check;
-use crate::wake::Wake;
+use crate::wake::{Sender, Wake};
 
-/// Watch a program's memory over time, and see what goes back when.
+/// Show a program's memory over time, and when memory is returned.
 ///
-/// Starts a command on masu, or follows a process, and looks at its memory ten times a second: a chart of what is
-/// resident, one of what is free and about to go back, and when how much went back. Children count too. Nothing is
-/// stopped, and a process need not be prepared. It ends with the program, with Ctrl-C, or after --for. A SIGTERM is
-/// passed on to the command.
+/// Starts a command on masu, or follows a running process, and reads its memory ten times a second. One chart shows
+/// what is resident, another what is free and not yet returned; a table shows when how much was returned. Child
+/// processes are included. Nothing is stopped, and a process needs no preparation. Watching ends with the program,
+/// with Ctrl-C, or after --for. A SIGINT or SIGTERM that a process sends is passed on to the command.
 #[derive(Args)]
 #[command(
     override_usage = "masu watch [OPTIONS] -- COMMAND…
@@ -42,37 +43,31 @@ Examples:
   masu watch -p $(pidof ruby) --for 1m
   masu watch --html memory.html -- make
 
-On a terminal, the chart of a process is drawn anew every second. A command's own output is left alone:
-its chart comes at its end.
+On a terminal, the chart of a process is redrawn every second. The chart of a command is printed when the
+command ends, since the command may write to the terminal itself.
 
 Exit codes:
-  the command's own, or 128 and the number of the signal that ended it; 0 if --for ended first; with -p: 0, or 2 if
-  there is no such process, it has no masu, or it may not be read"
+  the command's own, or 128 plus the number of the signal that ended it; 0 if --for ended first; with -p: 0, or 2 if
+  there is no such process, it is not on masu, or it may not be read"
 )]
 pub struct Order {
     /// Follow this process
-    #[arg(
-        short,
-        long,
-        value_name = "PID",
-        required_unless_present = "command",
-        conflicts_with = "command"
-    )]
+    #[arg(short, long, value_name = "PID", value_parser = super::process, conflicts_with = "command")]
     pub pid: Option<u32>,
 
-    /// Stop after this long, such as 30s or 5m; a command goes on unwatched
+    /// Stop watching after this long, such as 30s or 5m; a command goes on running
     #[arg(long = "for", value_name = "T", value_parser = super::span)]
     pub most: Option<Duration>,
 
-    /// Time between two looks
+    /// Time between two readings
     #[arg(long, value_name = "T", default_value = "100ms", value_parser = super::duration)]
     pub every: Duration,
 
-    /// Write the charts as one HTML page too
+    /// Also write the charts as an HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the chart of the process as a picture too
+    /// Also write the chart as an SVG image
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 
@@ -91,6 +86,11 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     for (option, file) in [("--html", &order.html), ("--svg", &order.svg)] {
         file.iter().try_for_each(|file| check(option, file))?;
     }
+    if order.pid.is_none() && order.command.is_empty() {
+        return Err(Failure::new(USAGE, "nothing to watch: name a command, or a process")
+            .remedy("masu watch -- COMMAND…\nmasu watch -p PID"));
+    }
+    let hold = Hold::back(&[SIGINT, SIGTERM]);
     let (child, process, name) = match order.pid {
         Some(process) => {
             // If the process cannot be watched, the user should learn so at once.
@@ -98,13 +98,14 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             (None, process, masu_inspect::account::name(process))
         }
         None => {
-            let child = start(&order.command)?;
+            let child = start(&hold, &order.command)?;
             let name = order.command.first().map(|name| name.to_string_lossy().into_owned());
             let process = child.id();
             (Some(child), process, name.unwrap_or_default())
         }
     };
     let mut wake = Wake::new(&[SIGCHLD, SIGINT, SIGTERM], order.pid)?;
+    drop(hold);
     let live = child.is_none() && stdout().is_terminal();
     let (mut sampler, begin) = (Sampler::new(process), Instant::now());
     let (mut drawn, mut last) = (0, Instant::now());
@@ -114,17 +115,19 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         if let Some(ended) = child.as_ref().and_then(|child| ended(child).ok().flatten()) {
             break Some(ended);
         }
-        let (is_interrupted, is_terminated) = (wake.take(SIGINT), wake.take(SIGTERM));
-        // A terminal's signals go to the command as well, and it decides itself; another one does not.
-        if child.is_some() && is_terminated {
-            // SAFETY: it has not been waited for, so the number is its own.
-            unsafe { libc::kill(process as i32, SIGTERM) };
+        let came = [SIGINT, SIGTERM].map(|signal| (signal, wake.take(signal)));
+        for (signal, sender) in came.iter().filter(|_| child.is_some()) {
+            // The terminal's go to the command as well.
+            if *sender == Some(Sender::Process) {
+                // SAFETY: it has not been waited for, so the number is its own.
+                unsafe { libc::kill(process as i32, *signal) };
+            }
         }
         if child.is_some() && is_launcher(process) {
             wake.wait(Some(SHORTEST / 5));
             continue;
         }
-        let is_stopped = child.is_none() && (is_interrupted || is_terminated);
+        let is_stopped = child.is_none() && came.iter().any(|(_, sender)| sender.is_some());
         let left = order.most.map(|most| most.saturating_sub(begin.elapsed()));
         is_there = sampler.look(begin.elapsed().as_secs_f64());
         if !is_there && child.is_none() || is_stopped || left.is_some_and(|left| left.is_zero()) {
@@ -166,10 +169,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
 }
 
 /// Starts a command on masu.
-fn start(command: &[OsString]) -> Result<Child, Failure> {
+fn start(hold: &Hold, command: &[OsString]) -> Result<Child, Failure> {
     let failed = |error| Failure::new(REFUSED, format!("cannot start the command: {error}"));
     let me = env::current_exe().map_err(failed)?;
-    Command::new(me).args(["run", "--"]).args(command).spawn().map_err(failed)
+    hold.start(Command::new(me).args(["run", "--"]).args(command)).map_err(failed)
 }
 
 /// The most that this process has had resident, in KiB.

@@ -1,0 +1,68 @@
+//! Starts a command while signals wait.
+//!
+//! A signal that comes between the start of a command and the handlers that pass signals on would end this process and
+//! leave the command alone. It is held back instead, and comes when the handlers are there. They cannot be there
+//! before the start: a signal that this process was told to ignore would then not be ignored in the command.
+
+use std::io::Result;
+use std::mem::zeroed;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::ptr::{null, null_mut};
+
+use libc::{SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGPIPE};
+
+/// As long as this lives, some signals wait. The thread that begins has to end it.
+pub struct Hold {
+    /// What this process blocked before.
+    before: libc::sigset_t,
+}
+
+impl Hold {
+    /// Holds these signals back.
+    pub fn back(signals: &[i32]) -> Hold {
+        // SAFETY: zeroes are a valid set, which outlives the calls.
+        let (held, mut before) = unsafe {
+            let mut held: libc::sigset_t = zeroed();
+            libc::sigemptyset(&raw mut held);
+            for &signal in signals {
+                libc::sigaddset(&raw mut held, signal);
+            }
+            (held, zeroed())
+        };
+        // SAFETY: both sets outlive the call.
+        unsafe { libc::pthread_sigmask(SIG_BLOCK, &raw const held, &raw mut before) };
+        Hold { before }
+    }
+
+    /// Starts a command that has the signals as this process had them, where std would reset what is blocked and
+    /// `SIGPIPE`.
+    pub fn start(&self, command: &mut Command) -> Result<Child> {
+        let before = self.before;
+        // SAFETY: zeroes are a valid action, which outlives the call; nothing is changed.
+        let ignores = unsafe {
+            let mut action: libc::sigaction = zeroed();
+            libc::sigaction(SIGPIPE, null(), &raw mut action);
+            action.sa_sigaction == SIG_IGN
+        };
+        let restore = move || {
+            // SAFETY: the set outlives the call.
+            unsafe { libc::pthread_sigmask(SIG_SETMASK, &raw const before, null_mut()) };
+            if ignores {
+                // SAFETY: no code is named that could run.
+                unsafe { libc::signal(SIGPIPE, SIG_IGN) };
+            }
+            Ok(())
+        };
+        // SAFETY: between fork and exec it only makes two system calls.
+        unsafe { command.pre_exec(restore) };
+        command.spawn()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        // SAFETY: the set outlives the call.
+        unsafe { libc::pthread_sigmask(SIG_SETMASK, &raw const self.before, null_mut()) };
+    }
+}
