@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -222,6 +223,47 @@ fn two_at_once_and_what_the_program_does_itself() {
     assert_eq!(code, 0);
     assert!(said.starts_with("In use at the peak: "), "{said}");
     assert_eq!(sites.rate(), 0);
+}
+
+/// Its profile is read from outside at its last moment; behind a shell, which is gone only after it, shortly before.
+#[test]
+fn ctrl_c_leaves_a_profile_of_the_program() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    const HOLDS: &str = "import time\nkept = [bytes(1000) for _ in range(20000)]\n\
+                         print('ready', flush=True)\ntime.sleep(600)\n";
+    let place = scratch();
+    let at = |name: &str| place.path().join(name).to_string_lossy().into_owned();
+    let (script, file) = (at("holds.py"), at("a.prof"));
+    fs::write(&script, HOLDS).expect("written");
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    let shell = format!("python3 {script}; exit 7");
+    for (command, reason) in [
+        (&["python3", &script][..], None),
+        (&["sh", "-c", &shell], Some("wrote no profile: this was read from it ")),
+    ] {
+        let options = ["prof", "--rate", "16KiB", "-o", &file, "--lib", &library, "--"];
+        let mut prof = masu(&[&options[..], command].concat());
+        let mut prof = prof.process_group(0).spawn().expect("the command is built");
+        let mut line = String::new();
+        BufReader::new(prof.stdout.as_mut().expect("a pipe")).read_line(&mut line).expect("text");
+        assert_eq!(line, "ready\n");
+        // Longer than the time between two looks.
+        sleep(Duration::from_millis(2500));
+        // SAFETY: a signal to the group of the child.
+        unsafe { libc::kill(-(prof.id() as i32), libc::SIGINT) };
+        let (code, _, wrong) = told(prof.wait_with_output().expect("it ends"));
+        // As from a program that the signal ends: 128 and its number.
+        assert_eq!(code, 128 + libc::SIGINT, "{wrong}");
+        assert!(reason.is_none_or(|reason| wrong.contains(reason)), "{wrong}");
+        let text = fs::read_to_string(&file).expect("written");
+        let profile = Profile::parse(&text).expect("a profile");
+        let kept: f64 = profile.places.iter().map(|place| place.peak.bytes).sum();
+        assert!((15e6..40e6).contains(&kept), "{kept}: {wrong}");
+        fs::remove_file(&file).expect("it was there");
+    }
 }
 
 /// A child that was forked meanwhile is left alone.

@@ -3,6 +3,7 @@
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
 //!   ├─ follow       to the moment before its end, when its memory is still there
+//!   ├─ descendants  what it starts, read from time to time
 //!   ├─ attach       takes the profile of a process that runs already
 //!   │    ├─ session samples as long as somebody reads; for `masu export` too
 //!   │    └─ look    one look at it, from outside
@@ -15,6 +16,7 @@
 //! What a profile is, and its other formats, are in `masu_profile`.
 
 mod attach;
+mod descendants;
 mod follow;
 pub mod look;
 pub mod output;
@@ -39,12 +41,12 @@ use crate::{cli, conf};
 /// More is in use at the end than the caller allows.
 const TOO_MUCH: u8 = 3;
 
-/// Who allocates what is in use? Sample a program's memory by the stacks that ask for it.
+/// Show which code allocates the memory in use.
 ///
-/// Runs COMMAND on masu with a heap profile, takes the profile of a process that runs already, or shows one that
-/// was written before. It shows which code held the memory at the peak.
-/// Sampling costs the program little: one block in every 512 KiB is looked at, and figures come with the
-/// margin that the truth lies in 95 times in a hundred.
+/// Runs COMMAND on masu with a heap profile, takes the profile of a running process, or shows profiles that were
+/// written earlier. By default it shows which code held the most memory when most was in use. One block in every
+/// 512 KiB is sampled, which costs the program little. Each figure has a margin: the true value lies within it 95
+/// times in a hundred.
 #[derive(Args)]
 #[command(
     override_usage = "masu prof [OPTIONS] -- COMMAND…
@@ -52,113 +54,123 @@ const TOO_MUCH: u8 = 3;
        masu prof [OPTIONS] FILE…",
     after_help = "\
 Examples:
-  masu prof -- ./server                     the stacks with most memory at the peak
-  masu prof -p PID --for 30s                the same of a running process: what it allocates from now on
-  masu prof -p PID --growth --for 10m       what it allocates from now on and still has then
-  masu prof -p PID --retained               whose blocks keep memory resident that is free
+  masu prof -- ./server                     the stacks with the most memory at the peak
+  masu prof -p PID --for 30s                the same for what a running process allocates from now on
+  masu prof -p PID --growth --for 10m       what it allocates in ten minutes and still has in use then
+  masu prof -p PID --retained               the code whose blocks keep free memory resident
   masu prof -o out.html -- ./server         a flame graph
   masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Pyroscope …
   masu prof --leaks -- ./server             what was still in use at the end
-  masu prof --leaks --rate 1 --most 1MiB -- ./test    fails if that is more
-  masu prof --raw a.prof -- ./server        keep the profile, to look at it again:
+  masu prof --leaks --rate 1 --most 1MiB -- ./test    fail if that is more than 1 MiB
+  masu prof --raw a.prof -- ./server        keep the profile, to show it again:
   masu prof --lifetimes a.prof
-  masu prof --growth --base a.prof b.prof   what the second had more in use
+  masu prof --growth --base a.prof b.prof   what the second had in use beyond the first
 
-Names need symbols: a program that is not stripped, or files with debugging information beside it
-(packages like libc6-dbg). Code without them shows as the file and a place in it.
+Child processes are profiled too; the report is about the process that had the most in use. Only the
+command itself is read at its very end. So name the program, not a shell that starts it.
 
-A running process is neither stopped nor prepared: sampling is switched on in it, read from outside, and switched
-off again. What it allocated before is not seen.
+Names need symbols: a program that is not stripped, or separate debugging information (packages such as
+libc6-dbg). Code without symbols appears as a file and an offset.
 
-Exit codes: the program's own; before that those of `masu run`; 0 for a process or a file; 2 mistyped, no such
-process, one without masu or that may not be read, or one that somebody else profiles; 3 more is in use than --most
-allows; 125 there is no profile."
+A running process needs no preparation and is not stopped: sampling is switched on in it, read from outside, and
+switched off again. Blocks that it allocated earlier are not seen.
+
+Exit codes: the program's own; those of `masu run` if it cannot be started; 0 for a process or a file; 2 wrong
+command line, no such process, a process without masu, one that may not be read, or one that is already being
+profiled; 3 more is in use than --most allows; 125 no profile."
 )]
 pub struct Prof {
-    /// Bytes between two samples, on average: smaller is finer and costs more [default: 512KiB]
+    /// Bytes between two samples, on average; a smaller rate is more exact and costs more [default: 512KiB]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
 
-    /// Profile a process that runs on masu already
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["file", "command", "lib"])]
+    /// Profile a running process that is on masu
+    #[arg(short, long, value_name = "PID", value_parser = crate::see::process,
+          conflicts_with_all = ["file", "command", "lib"])]
     pub pid: Option<u32>,
 
-    /// For how long, such as 30s or 10m; Ctrl-C ends it sooner [default: 10s]
+    /// Profile the process for this long, such as 30s or 10m; Ctrl-C ends it sooner [default: 10s]
     #[arg(long = "for", value_name = "T", conflicts_with_all = ["file", "command"], value_parser = crate::see::span)]
     pub span: Option<Duration>,
 
-    /// What was in use when most was (the default)
+    /// Show what was in use at the peak, when most was (the default)
     #[arg(long, group = "view")]
     pub peak: bool,
 
-    /// What was in use at the end
+    /// Show what was in use at the end
     #[arg(long, group = "view")]
     pub leaks: bool,
 
-    /// Fail, with exit code 3, if more than this is in use at the end; with --rate 1 to the byte
+    /// Exit with code 3 if more than this is in use at the end; --rate 1 makes it exact
     #[arg(long, value_name = "SIZE", requires = "leaks")]
     pub most: Option<String>,
 
-    /// All that was ever allocated
+    /// Show all that was ever allocated
     #[arg(long, group = "view")]
     pub allocated: bool,
 
-    /// All that was ever allocated, and how long it lived
+    /// Show all that was ever allocated, and how long it lived
     #[arg(long, group = "view")]
     pub lifetimes: bool,
 
-    /// With -p what was allocated meanwhile and is in use at the end; else what was in use beyond what was in BASE
+    /// With -p, show what was allocated meanwhile and is in use at the end; with --base, what was in use beyond that
     #[arg(long, group = "view")]
     pub growth: bool,
 
-    /// Whose blocks in use keep memory resident that is free beside them
+    /// Show the code whose blocks in use keep free memory beside them resident
     #[arg(long, group = "view")]
     pub retained: bool,
 
-    /// The profile to compare with
+    /// Compare with this profile
     #[arg(long, value_name = "FILE", requires = "growth")]
     pub base: Option<PathBuf>,
 
-    /// Write FILE in the form of its name: .pb.gz, .html, .svg, .folded, .prof or .txt
+    /// Write FILE, in the format that its name ends in: .pb.gz, .html, .svg, .folded, .prof or .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Vec<PathBuf>,
 
-    /// Write a report as text; `-`, the default if nothing else is written, is stdout
+    /// Write a report as text to FILE, or to stdout; this is the default unless another report is written
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "-")]
     pub text: Option<PathBuf>,
 
-    /// Write a flame graph: a page, or a picture if FILE ends in .svg
+    /// Write a flame graph: an HTML page, or an image if FILE ends in .svg
     #[arg(long, value_name = "FILE")]
     pub flame: Option<PathBuf>,
 
-    /// Write the profile for pprof, compressed
+    /// Write the profile in pprof's format, compressed
     #[arg(long, value_name = "FILE")]
     pub pprof: Option<PathBuf>,
 
-    /// Write folded stacks, a line each with its bytes
+    /// Write folded stacks, one line per stack with its bytes
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
 
-    /// Keep the profile as the program wrote it
+    /// Write the profile in masu's own format, for `masu prof FILE`
     #[arg(long, value_name = "FILE")]
     pub raw: Option<PathBuf>,
 
-    /// The library to preload, instead of the libmasu.so that belongs to this command
+    /// Preload this library instead of the libmasu.so that belongs to this command
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
-    /// Profiles that were written before, shown one after the other
+    /// Profiles that were written earlier; they are shown one after the other
     #[arg(value_name = "FILE", conflicts_with_all = ["command", "rate", "lib"])]
     pub file: Vec<PathBuf>,
 
     /// The program and its arguments
-    #[arg(last = true, required_unless_present_any = ["file", "pid"], value_name = "COMMAND",
-          value_hint = ValueHint::CommandWithArguments)]
+    #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
 }
 
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Prof) -> Result<u8, Failure> {
+    if order.pid.is_none() && order.file.is_empty() && order.command.is_empty() {
+        return Err(Failure::new(
+            USAGE,
+            "nothing to profile: name a command, a process, or a profile",
+        )
+        .remedy("masu prof -- COMMAND…\nmasu prof -p PID\nmasu prof FILE…"));
+    }
     let outputs = output::of(order)?;
     let view = view(order)?;
     let most = order.most.as_deref().map(conf::most_in_bytes).transpose()?;

@@ -1,5 +1,5 @@
 //! Runs a command with a profile that each of its processes writes as it ends. That of the command itself is read from
-//! outside if it ends without writing one.
+//! outside if it ends without writing one, and so are those of its descendants, some time before they do.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,8 +7,10 @@ use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus};
+use std::time::Duration;
 
 use super::Prof;
+use super::descendants::Descendants;
 use super::follow::{self, Event, Follow};
 use super::look::Subject;
 use super::timeline::Timeline;
@@ -87,18 +89,25 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
     file.push("/%p");
     let Started { process, mut follow, path } = start(order, Some(file))?;
     let timeline = Timeline::of(process);
-    let mut read = None;
+    let (mut read, mut descendants) = (None, Descendants::of(process));
     let status = loop {
-        match follow.next(None).map_err(|error| Failure::new(REFUSED, error.to_string()))? {
+        match follow
+            .next(Some(descendants.pause()))
+            .map_err(|error| Failure::new(REFUSED, error.to_string()))?
+        {
             Event::Ended(status) => break status,
-            Event::Ending if written(&scratch.0.join(process.to_string())).is_none() => {
-                read = Subject::of(process, false).and_then(|mut subject| subject.look()).ok();
+            Event::Ending => {
+                // After this they are no descendants any more.
+                descendants.look();
+                if written(&scratch.0.join(process.to_string())).is_none() {
+                    read = Subject::of(process, false).and_then(|mut subject| subject.look()).ok();
+                }
             }
-            Event::Ending | Event::Runs => {}
+            Event::Runs => descendants.look(),
         }
     };
     let timeline = timeline.end();
-    let profile = choose(&scratch, process, read.flatten()).ok_or_else(|| {
+    let profile = choose(&scratch, process, read.flatten(), descendants).ok_or_else(|| {
         let how = match status.signal() {
             Some(signal) => format!("it was ended by signal {signal}"),
             None => "it ended by _exit or execve, or closed all its files".into(),
@@ -115,22 +124,50 @@ fn written(file: &Path) -> Option<Profile> {
 }
 
 /// The profile of the process with most in use at its peak, with a word on the others.
-fn choose(scratch: &Scratch, process: u32, read: Option<Profile>) -> Option<Profile> {
+fn choose(
+    scratch: &Scratch,
+    process: u32,
+    read: Option<Profile>,
+    descendants: Descendants,
+) -> Option<Profile> {
     let files = fs::read_dir(&scratch.0).into_iter().flatten().flatten();
-    let mut found: Vec<Profile> =
-        files.filter_map(|file| written(&file.path())).chain(read).collect();
+    let whole = files.filter_map(|file| written(&file.path())).chain(read);
+    let mut found: Vec<(Profile, Option<Duration>)> = whole.map(|it| (it, None)).collect();
+    let is_new =
+        |it: &(Profile, Option<Duration>)| found.iter().all(|(old, _)| old.pid != it.0.pid);
+    let partial: Vec<_> =
+        descendants.last().map(|(it, age)| (it, Some(age))).filter(is_new).collect();
+    found.extend(partial);
     let peak = |profile: &Profile| profile.places.iter().map(|it| it.peak.bytes).sum::<f64>();
     // Among equals the one that was started.
-    found.sort_by(|a, b| {
+    found.sort_by(|(a, _), (b, _)| {
         let order = peak(b).total_cmp(&peak(a));
         order.then_with(|| (a.pid != process).cmp(&(b.pid != process)))
     });
-    if found.len() > 1 {
+    let count = found.len();
+    let (profile, age) = found.into_iter().next()?;
+    if count > 1 {
         eprintln!(
-            "masu: {} processes wrote profiles; this is the one with most in use, {}. For the others: MASU_PROF_FILE=DIR/%p",
-            found.len(),
-            found[0].pid
+            "masu: {count} processes of the command ran on masu; this is the profile of the one with most in use, {}\n  \
+             all profiles: MASU_PROF_FILE=DIR/%p masu run -- COMMAND",
+            named(&profile)
         );
     }
-    found.into_iter().next()
+    if let Some(age) = age {
+        eprintln!(
+            "masu: process {} wrote no profile: this was read from it {:.1} s before the command ended\n  \
+             `masu prof -- PROGRAM`, without a shell, reads the profile at the program's end",
+            named(&profile),
+            age.as_secs_f64()
+        );
+    }
+    Some(profile)
+}
+
+/// A process's number and the name of its program.
+fn named(profile: &Profile) -> String {
+    // The program lies below its libraries.
+    let program = profile.mappings.first().and_then(|mapping| mapping.path.file_name());
+    let program = program.map(|name| format!(" ({})", name.to_string_lossy()));
+    format!("{}{}", profile.pid, program.unwrap_or_default())
 }

@@ -1,8 +1,10 @@
-//! Runs a command and reads it from outside, to catch the moment with most free memory beside its blocks in use.
+//! Runs a command and reads it and its descendants from outside, to catch the moment when one of these processes has
+//! most free memory beside its blocks in use.
 
 use std::time::Duration;
 
 use masu_profile::Profile;
+use masu_watch::process::family;
 
 use super::Prof;
 use super::follow::Event;
@@ -26,12 +28,14 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
         if let Event::Ended(status) = event {
             break status;
         }
-        // In its first moments it may be something else yet.
-        if let Ok(mut subject) = Subject::of(process, true)
-            && let Ok(Some(profile)) = subject.look()
-            && best.as_ref().is_none_or(|best| free(best) <= free(&profile))
-        {
-            best = Some(profile);
+        for process in family(process) {
+            // In its first moments it may be something else yet.
+            if let Ok(mut subject) = Subject::of(process, true)
+                && let Ok(Some(profile)) = subject.look()
+                && best.as_ref().is_none_or(|best| free(best) <= free(&profile))
+            {
+                best = Some(profile);
+            }
         }
     };
     let timeline = timeline.end();
