@@ -28,12 +28,12 @@ Examples:
   masu run -- ruby app.rb               any program, unchanged
   masu run --stats -- sort big.txt      statistics on stderr at exit
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
-  masu demo                             what it does to a program's memory
-  masu bench -- ./my-program            is masu better for it?
-  masu prof -- ./my-program             who allocates what is in use?
-  masu doctor -p $(pidof ruby)          does it take effect there?
-  masu explain $(pidof ruby)            what holds its memory?
-  masu watch -- ruby app.rb             its memory over time, and what goes back when
+  masu demo                             the effect of masu on a service's memory
+  masu bench -- ./my-program            compare masu with other allocators
+  masu prof -- ./my-program             the code that allocates the memory in use
+  masu doctor -p $(pidof ruby)          check whether masu takes effect there
+  masu explain $(pidof ruby)            what its memory consists of
+  masu watch -- ruby app.rb             its memory over time
   masu export                           metrics of every process, for Prometheus
   masu unit nginx                       a systemd service on masu
   masu translate MALLOC_CONF=thp:never  another allocator's options
@@ -74,7 +74,7 @@ pub enum Verb {
         /// The shell
         shell: Shell,
     },
-    /// Show what can be typed, or what can be typed after a command
+    /// Show the help of masu, or of a command
     // clap's own would be in the manual pages, too.
     #[command(hide = true)]
     Help {
@@ -86,13 +86,13 @@ pub enum Verb {
 Pages: masu, run, demo, bench, prof, doctor, explain, watch, top, stats, purge, export, unit, translate, completions, man,
 libmasu (the library), masu-conf (its settings).
 
-In a terminal the page is shown by man, or by mandoc or groff where there is no man. Into a file or a
-pipe goes its source, for `man -l -`.")]
+On a terminal, man shows the page; without man, mandoc or groff does. Otherwise the page's source is
+printed, for `man -l -`.")]
     Man {
         /// The page
         #[arg(default_value = "masu")]
         page: String,
-        /// Write all pages there, each as a file like masu-run.1
+        /// Write all pages into this directory, as files such as masu-run.1
         #[arg(long, value_name = "DIR", conflicts_with = "page")]
         dir: Option<PathBuf>,
     },
@@ -108,8 +108,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Run a program with masu as its malloc.
 ///
-/// Puts libmasu.so in front of LD_PRELOAD and becomes the program, so signals, the terminal and the
-/// exit status are the program's own. Its children inherit masu.
+/// Puts libmasu.so in front of LD_PRELOAD and executes the program in this process. Signals, the terminal and
+/// the exit status are therefore the program's own. Its child processes inherit masu.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -119,75 +119,75 @@ Examples:
   masu run --limit 512MiB --policy container -- ./server
   masu run --conf decay:2s,background_thread:off -- ./server --port 8080
 
-Configuration keys (size: 512KiB, 4MiB; time: 500ms, 2s, never):
-  policy:default          values for all other keys, by what you run
-  decay:500ms             how long freed memory is kept before it goes back
-  budget:4MiB             stale memory above which a background thread may start
+Configuration keys with their defaults (size: 512KiB, 4MiB; time: 500ms, 2s, never):
+  policy:default          a named set of values for the other keys
+  decay:500ms             how long freed memory is kept before it is returned
+  budget:4MiB             unused memory above which a background thread may start
   background_thread:auto  auto, on, off
-  run_cache:1MiB          medium blocks a thread keeps for itself
-  huge_cache:1GiB         freed huge blocks kept until they decay
-  retain_full:32          full spans a thread keeps once others allocate too
-  huge_pages:1            growing heaps and filled blocks take pages of 2 MiB
-  populate:0              fresh memory is faulted in when it is taken
-  limit_soft:auto         above this much in use, free memory goes back at once
+  run_cache:1MiB          medium blocks that each thread caches
+  huge_cache:1GiB         freed huge blocks that are kept until they decay
+  retain_full:32          full spans that a thread keeps once others allocate too
+  huge_pages:1            use pages of 2 MiB for growing heaps and filled blocks
+  populate:0              fault fresh memory in when it is taken
+  limit_soft:auto         above this much in use, free memory is returned at once
   limit_hard:0            above this much in use, malloc fails
-  cgroup:1                limits and pressure of the control group count
+  cgroup:1                heed limits and pressure of the control group
   show_stats:0            statistics at exit: text or json
-  stats_file:stderr       the file for them; %p is the process
-  prof:0                  a heap profile from the start on
-  prof_rate:512KiB        bytes between two samples of it, on average
-  prof_file:none          the file it goes to at exit; %p is the process
-  observe:0               your other processes may read this one under Yama
-  verbose:0               the effective configuration on stderr at start
-  show_errors:1           a line on stderr for bad options and bad frees
+  stats_file:stderr       the file for statistics; %p is the process ID
+  prof:0                  take a heap profile from the start
+  prof_rate:512KiB        bytes between two samples of the profile, on average
+  prof_file:none          the file for the profile at exit; %p is the process ID
+  observe:0               let your other processes read this one under Yama
+  verbose:0               print the effective configuration to stderr at start
+  show_errors:1           print a line to stderr for bad options and bad frees
   on_error:abort          after a bad free: abort, report, ignore
-  hardened:0              every block where mistakes harm least
-  quarantine_random:16KiB freed blocks that wait at drawn places, by size
-  quarantine_queue:16KiB  and then in a queue
-  guard_slabs:8           one slab in this many is inaccessible
-  hardened_tags:auto      memory tags, on AArch64: on, off
-  block_stacks:0          each hardened block's stacks in reports
-  show_leaks:0            with them: what is in use at exit
-  guard:off               small blocks between inaccessible pages: 1/5000
-  guard_slots:256         room for them, freed ones included
-  guard_report:1          a fault near one is told of, with stacks
-  guard_file:none         the file for these reports; %p is the process
+  hardened:0              use the hardened heap for every block
+  quarantine_random:16KiB freed hardened blocks in the random quarantine, by size
+  quarantine_queue:16KiB  freed hardened blocks in the queue behind it
+  guard_slabs:8           make one hardened slab in this many inaccessible
+  hardened_tags:auto      memory tagging on AArch64: auto, on, off
+  block_stacks:0          record stacks of each hardened block for reports
+  show_leaks:0            with block_stacks: report blocks in use at exit
+  guard:off               place small blocks between inaccessible pages: 1/5000
+  guard_slots:256         places for guarded blocks, freed ones included
+  guard_report:1          report faults near guarded blocks, with stacks
+  guard_file:none         the file for these reports; %p is the process ID
 
 Exit codes:
-  the program's own, since it takes this process over; before that
-  2 mistyped command line    125 masu cannot serve this program
+  the program's own; if it could not be started
+  2 wrong command line       125 masu cannot serve this program
   126 not executable         127 not found")]
 pub struct Run {
-    /// Options for masu, `key:value,…`; they win over the environment
+    /// Options for masu, `key:value,…`; they override the environment
     #[arg(long, value_name = "KEY:VALUE,…")]
     pub conf: Vec<String>,
 
-    /// Memory in use that malloc does not exceed: it fails, and the program can say so
+    /// Hard limit: malloc fails rather than have more memory in use than this
     #[arg(long, value_name = "SIZE")]
     pub limit: Option<String>,
 
-    /// Memory in use above which free memory goes back at once [default: 90 % of the container's]
+    /// Soft limit: above this much in use, free memory is returned at once [default: 90 % of the container's limit]
     #[arg(long, value_name = "SIZE")]
     pub soft_limit: Option<String>,
 
-    /// Values for all options, by what you run
+    /// A named set of values for all options
     ///
-    /// default, low-memory, throughput, container, realtime, hardened or debug; with @1 as it is in this
-    /// version, for ever. What is set one by one wins.
+    /// One of default, low-memory, throughput, container, realtime, hardened, debug. A name with @1 stands for the
+    /// values of this version, in later versions too. Options that are set individually override the policy.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
-    /// Statistics when the program exits: on stderr, or in FILE, where %p is the process
+    /// Print statistics when the program exits, to stderr or to FILE; %p in its name is the process ID
     ///
-    /// FILE is begun anew; every process that the program starts adds its own statistics when it exits.
+    /// FILE is truncated first. Every process that the program starts appends its own statistics when it exits.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub stats: Option<Option<PathBuf>>,
 
-    /// Statistics as JSON, one line for each process
+    /// Print the statistics as JSON, one line per process
     #[arg(long, requires = "stats")]
     pub json: bool,
 
-    /// The library to preload, instead of the libmasu.so that belongs to this command
+    /// Preload this library instead of the libmasu.so that belongs to this command
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
@@ -197,13 +197,13 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-/// See on this machine what masu does to a program's memory.
+/// Show the effect of masu on a service's memory.
 ///
-/// Runs a service that takes in documents and rests, once on the system's malloc and once on masu, for some
-/// nine seconds in all: its memory over time, what goes back, and its processor time.
+/// Runs a service that loads documents and then rests, once on the system's malloc and once on masu. Shows its
+/// memory over time, how much of it is returned, and its processor time. This takes about nine seconds.
 #[derive(Args)]
 pub struct Demo {
-    /// The library to show, instead of the libmasu.so that belongs to this command
+    /// Run the service on this library instead of the libmasu.so that belongs to this command
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
@@ -213,11 +213,11 @@ pub struct Demo {
 }
 
 #[cfg(feature = "bench")]
-/// Is masu better for this program? Measure it under several allocators.
+/// Compare masu with other allocators on a program.
 ///
-/// Runs the program in turns under masu, the system's malloc and every other allocator that is
-/// installed, compares time and memory, and says who wins, by how much, and whether that is more
-/// than noise. What it prints and its exit status have to be the same everywhere.
+/// Runs the program in turn under masu, the system's malloc and every other allocator that is installed. Compares
+/// time and memory, and says which allocator wins, by how much, and whether the difference exceeds the noise. The
+/// program has to print the same and to exit with the same status under each of them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -228,36 +228,36 @@ Examples:
   masu bench --suite larson --against none  one of them, masu against the system's malloc
 
 Allocators: names of installed ones (jemalloc, mimalloc, tcmalloc, snmalloc, rpmalloc, scudo, hoard,
-tbbmalloc), paths of shared libraries, or NAME=PATH. The system's malloc and masu always take part;
-the system's does so twice, and what its two entries differ by is the noise.
+tbbmalloc), paths of shared libraries, or NAME=PATH. The system's malloc and masu always take part.
+The system's malloc takes part twice; the difference between its two entries is the noise.
 
-Each program runs once unmeasured first: its memory is watched then. Standard input is read anew in
-every run if it is a file; otherwise the program reads nothing.
+Each program first runs once without being timed, while its memory is recorded. If standard input is a
+file, every run reads it from the start; otherwise the program gets no input.
 
 Exit codes:
   0 measured                 1 measured, but a program misbehaved under one of the allocators
-  2 mistyped command line    125 the program cannot be measured, or fails by itself
+  2 wrong command line       125 the program cannot be measured, or fails by itself
   126 not executable         127 not found
-  124 the time was up before every allocator had run; what was measured until then is reported
-  130 interrupted; what was measured until then is reported")]
+  124 the time was up before every allocator had run; the results so far are reported
+  130 interrupted; the results so far are reported")]
 pub struct Bench {
     /// The other allocators: names, paths or NAME=PATH; `none` for no others
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub against: Option<Vec<String>>,
 
-    /// How often the program runs under each allocator [default: 10; suites: 7, quick: up to 5]
+    /// Number of runs under each allocator [default: 10; suites: 7, quick: up to 5]
     #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
     pub rounds: Option<u16>,
 
-    /// Be done after this long in all, such as 30s or 5m [default: as long as it takes; quick: 150s]
+    /// Finish within this time in all, such as 30s or 5m [default: as long as it takes; quick: 150s]
     #[arg(long, value_name = "T", value_parser = race::duration)]
     pub time: Option<Duration>,
 
-    /// Give a single run up after this long [default: 10m; suites: 2m]
+    /// Stop a single run after this long [default: 10m; suites: 2m]
     #[arg(long, value_name = "T", value_parser = race::duration)]
     pub timeout: Option<Duration>,
 
-    /// What the program reads on standard input
+    /// The program's standard input
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
 
@@ -265,7 +265,7 @@ pub struct Bench {
     #[arg(short, long)]
     pub ignore_failure: bool,
 
-    /// Count instructions under callgrind too (needs valgrind, takes fifty times as long)
+    /// Count instructions under callgrind too; this needs valgrind and takes fifty times as long
     #[arg(long)]
     pub instructions: bool,
 
@@ -273,23 +273,23 @@ pub struct Bench {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub suite: Option<Vec<String>>,
 
-    /// Write a report as one HTML page; `-` for stdout, without the table
+    /// Write a report as an HTML page; `-` is stdout, instead of the table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the raw results as JSON; `-` as above
+    /// Write the raw results as JSON; `-` is stdout, instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Write the tables as Markdown; `-` as above
+    /// Write the tables as Markdown; `-` is stdout, instead of the table
     #[arg(long, value_name = "FILE")]
     pub md: Option<PathBuf>,
 
-    /// Print the JSON schema of the results and do nothing else
+    /// Print the JSON schema of the results and exit
     #[arg(long)]
     pub schema: bool,
 
-    /// The libmasu.so to measure, instead of the one that belongs to this command
+    /// Measure this libmasu.so instead of the one that belongs to this command
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 

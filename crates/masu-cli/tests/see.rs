@@ -52,7 +52,7 @@ fn a_process_without_masu_is_said_to_be_one() {
         );
     }
     assert!(refused(&["explain"]).contains("<PID>"));
-    assert!(refused(&["watch"]).contains("--pid"));
+    assert!(refused(&["watch"]).contains("masu watch -p PID"));
     assert!(refused(&["purge", "-p", "1", "--wait", "soon"]).contains("write 500ms"));
 }
 

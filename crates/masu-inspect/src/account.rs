@@ -27,17 +27,17 @@ const ATTEMPTS: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Small blocks, up to 16 KiB, that the program holds, by the sizes of their blocks.
+    /// Live small blocks, up to 16 KiB, by their size classes.
     LiveSmall,
-    /// Medium blocks, up to 1 MiB, that it holds.
+    /// Live medium blocks, up to 1 MiB.
     LiveMedium,
-    /// Huge blocks that it holds.
+    /// Live huge blocks.
     LiveHuge,
-    /// Blocks of the hardened heap that it holds, with what lies behind small ones.
+    /// Live blocks of the hardened heap, with the checked bytes behind small ones.
     LiveHardened,
-    /// Blocks in memory that the program's extent hooks have provided.
+    /// Live blocks in memory from the program's extent hooks.
     LiveHooked,
-    /// Free blocks in spans that have others in use.
+    /// Free blocks in spans that have other blocks in use.
     FreeInSpans,
     /// Free blocks in threads' bins, ready for their next requests.
     Bins,
@@ -45,31 +45,31 @@ pub enum Kind {
     Caches,
     /// Freed blocks on their way to the spans of other threads.
     Outboxes,
-    /// Free pages of small and medium blocks that have not gone back yet.
+    /// Free pages of small and medium blocks that are not yet returned.
     DirtyPages,
-    /// Pages of freed huge blocks that have not gone back yet.
+    /// Pages of freed huge blocks that are not yet returned.
     DirtyHuge,
     /// Pages behind the ends of huge blocks: of huge pages that they fill in part, or of longer blocks.
     HugeEnds,
-    /// Parts of huge pages of 2 MiB that no block has used: they came with the rest.
+    /// Parts of huge pages of 2 MiB that no block has used.
     HugePages,
-    /// What is free in the hardened heap: in slabs that have blocks in use, in quarantine, or not yet returned.
+    /// Free memory of the hardened heap: in slabs that have blocks in use, in quarantine, or not yet returned.
     FreeHardened,
-    /// What is free in memory of extent hooks.
+    /// Free memory from extent hooks.
     FreeHooked,
     /// masu's tables.
     Tables,
-    /// Recorded stacks: the samples and stacks of the heap profile, and the rules by which it and guards walk stacks.
+    /// The heap profile: its samples and stacks, and the unwinding rules that it shares with guards.
     Profile,
-    /// Guarded blocks, with what lies on their pages.
+    /// Guarded blocks, with the rest of their pages.
     Guards,
-    /// What is known of guarded blocks, live and freed: their stacks.
+    /// Records of guarded blocks, live and freed: their stacks.
     GuardRecords,
-    /// What the hardened heap knows of its blocks.
+    /// Records of the hardened heap's blocks.
     HardenedRecords,
     /// libmasu.so: its code and its variables.
     Library,
-    /// What became of something else while it was read. May be negative.
+    /// Memory that changed its kind during the reading. May be negative.
     InMotion,
     /// Not masu's: the program's and its libraries' code and variables.
     Programs,
@@ -77,11 +77,11 @@ pub enum Kind {
     Files,
     /// Not masu's: memory shared with other processes.
     Shared,
-    /// Not masu's: threads' stacks.
+    /// Not masu's: stacks of threads.
     Stacks,
-    /// Not masu's: the area of `brk`, another allocator's.
+    /// Not masu's: the `brk` area, which another allocator uses.
     Brk,
-    /// Not masu's: what the program, or another allocator in it, has mapped.
+    /// Not masu's: other anonymous mappings of the program or of another allocator.
     Anonymous,
 }
 
@@ -125,7 +125,7 @@ impl Kind {
 /// A part of the memory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Part {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The name that the program gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,28 +134,28 @@ pub struct Part {
     pub bytes: i64,
 }
 
-/// The blocks of one size.
+/// The small blocks of one size class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Class {
-    /// Bytes of a block.
+    /// The size of a block in bytes.
     pub size: u64,
     /// Spans of 64 KiB in use.
     pub spans: u64,
-    /// Blocks that the program holds.
+    /// Live blocks.
     pub live: u64,
     /// Blocks that fit into the spans.
     pub capacity: u64,
-    /// Resident bytes of the live ones.
+    /// Resident bytes of the live blocks.
     pub live_bytes: u64,
     /// Resident bytes of what is free in the spans, as `free_in_spans` counts them.
     pub free_bytes: u64,
 }
 
-/// What a thread holds for its next requests.
+/// The memory that a thread caches for its next requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Thread {
-    /// Whose: `thread` and the number of its heap, `no thread` for what waits for the next one, `heap` for a
-    /// first-class heap, `shared arena` for what is lent to threads with little demand.
+    /// The owner: `thread` and the number of its heap, `no thread` for memory that waits for the next one, `heap` for a
+    /// first-class heap, `shared arena` for the arena of threads with little demand.
     pub owner: String,
     /// Bytes of small blocks in its bins.
     pub bins: u64,
@@ -169,42 +169,42 @@ pub struct Thread {
     pub freed: u64,
 }
 
-/// When free memory goes back.
+/// When free memory is returned to the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct GoingBack {
-    /// Milliseconds for which freed memory is kept; null: for ever.
+    /// Milliseconds for which freed memory is kept; null if it is kept for ever.
     pub decay_ms: Option<u64>,
-    /// Free bytes above which a background thread sees to it.
+    /// Free bytes above which a background thread may start.
     pub budget: u64,
-    /// Whether it runs now.
+    /// Whether the background thread runs now.
     pub background: bool,
-    /// Bytes given back so far.
+    /// Bytes returned so far.
     pub purged: u64,
 }
 
-/// The account.
+/// The memory of a process.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Account {
-    /// The process.
+    /// The process ID.
     pub process: u32,
     /// Its name.
     pub name: String,
     /// The version of masu in it.
     pub masu: String,
-    /// Copies of masu in it.
+    /// The number of copies of masu in it.
     pub copies: usize,
     /// The RSS of `smaps_rollup`.
     pub rss: u64,
     /// The sum of all parts.
     pub sum: u64,
-    /// Whether the two differ by no more than 1 %, and no more than that is in motion.
+    /// Whether `sum` differs from `rss` by at most 1 %, and at most that much is in motion.
     pub closes: bool,
-    /// The parts.
+    /// The parts of the memory.
     pub parts: Vec<Part>,
-    /// Bytes of blocks that the program holds, by the sizes of their blocks, resident or not. What was requested is
+    /// Bytes of the program's live blocks, by their size classes, resident or not. The sizes requested are
     /// not recorded.
     pub allocated: u64,
-    /// The most of that that can be rounding to block sizes.
+    /// The most of `allocated` that can be due to rounding up to size classes.
     pub rounding_at_most: u64,
     /// Live medium blocks.
     pub medium_blocks: u64,
@@ -212,15 +212,15 @@ pub struct Account {
     pub huge_blocks: u64,
     /// Live blocks of the hardened heap.
     pub hardened_blocks: u64,
-    /// Bytes of masu's memory that is in pages of 2 MiB.
+    /// Bytes of masu's memory in pages of 2 MiB.
     pub huge_pages: u64,
-    /// Bytes that are swapped out; not part of the RSS.
+    /// Bytes swapped out; they are not part of the RSS.
     pub swapped: u64,
-    /// When free memory goes back.
+    /// When free memory is returned to the system.
     pub going_back: GoingBack,
     /// Small blocks by size.
     pub classes: Vec<Class>,
-    /// What threads hold, most first.
+    /// What each thread caches, the most first.
     pub threads: Vec<Thread>,
 }
 

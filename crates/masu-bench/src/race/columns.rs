@@ -12,34 +12,34 @@ use super::sample::{Failure, Sample};
 /// well, in the order of `rounds`; a column is left out if no run has that figure.
 #[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Columns {
-    /// Index into the arms of the results.
+    /// The allocator, as an index into `arms`.
     arm: usize,
     /// The rounds that ended well, from 0.
     rounds: Vec<usize>,
-    /// See [`Sample::wall_s`].
+    /// From start to end, in seconds.
     wall_s: Vec<f64>,
-    /// See [`Sample::user_s`].
+    /// In user mode, all threads, in seconds.
     user_s: Vec<f64>,
-    /// See [`Sample::system_s`].
+    /// In the kernel, all threads, in seconds.
     system_s: Vec<f64>,
-    /// See [`Sample::peak_kib`].
+    /// The peak of resident memory in KiB; of several processes, the largest.
     peak_kib: Vec<u64>,
-    /// See [`Sample::settled_kib`].
+    /// Anonymous memory in KiB, at the moment that the workload is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     settled_kib: Vec<Option<u64>>,
-    /// See [`Sample::minor_faults`].
+    /// Page faults that read nothing from a device.
     minor_faults: Vec<u64>,
-    /// See [`Sample::user_cycles`].
+    /// Processor cycles in user mode, if the machine counts them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     user_cycles: Vec<Option<u64>>,
-    /// See [`Sample::user_instructions`].
+    /// Instructions in user mode, if the machine counts them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     user_instructions: Vec<Option<u64>>,
-    /// See [`Sample::voluntary_switches`].
+    /// Times that a thread gave the processor up by itself.
     voluntary_switches: Vec<u64>,
-    /// See [`Sample::involuntary_switches`].
+    /// Times that a thread was preempted.
     involuntary_switches: Vec<u64>,
-    /// The rounds of which [`Sample::proven`] is false.
+    /// The rounds in which nobody saw the allocator mapped, because they were over too soon.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unproven: Vec<usize>,
     /// The rounds that failed.
@@ -47,10 +47,10 @@ pub struct Columns {
     failures: Vec<Failed>,
 }
 
-/// A run that does not count.
+/// A run that failed and does not count.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct Failed {
-    /// From 0.
+    /// The round, from 0.
     round: usize,
     /// Why.
     #[serde(flatten)]

@@ -15,9 +15,9 @@ pub const QUANTILES: [f64; 7] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 /// How long the operations of one arm took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Index into the results' arms.
+    /// The allocator, as an index into `arms`.
     pub arm: usize,
-    /// How many operations there were, in all runs together.
+    /// The number of operations in all runs together.
     pub count: u64,
     /// The mean, in nanoseconds.
     pub mean_ns: f64,

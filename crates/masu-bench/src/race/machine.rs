@@ -6,7 +6,7 @@ use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is recorded beside results.
+/// The machine that a race ran on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// The processor's name.

@@ -21,47 +21,47 @@ pub const VERSION: u32 = 3;
 /// A whole race.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
-    /// See [`SCHEMA`].
+    /// The name of the format: `masu-bench`.
     pub schema: String,
-    /// See [`VERSION`].
+    /// The version of the format. It grows whenever a field changes its meaning.
     pub version: u32,
     /// When it began, in UTC.
     pub date: String,
     /// How long it took, in seconds.
     pub seconds: f64,
-    /// False if it was interrupted: what is there is good, but not all that was asked for.
+    /// False if the race was interrupted. The results are valid, but not complete.
     pub complete: bool,
-    /// True if the time that was set was up before every allocator had run once.
+    /// True if the time limit was reached before every allocator had run once.
     #[serde(default)]
     pub out_of_time: bool,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
     /// The allocators, the subject first.
     pub arms: Vec<Entrant>,
-    /// How many rounds were begun. Where time is bounded, the noisiest workloads have more of
+    /// The number of rounds begun. Under a time limit, the noisiest workloads have more of
     /// them and others may have fewer.
     pub rounds: usize,
-    /// Options of masu that the surroundings set.
+    /// Options of masu that the environment sets.
     pub settings: Vec<String>,
-    /// What was measured.
+    /// The workloads that were measured.
     pub workloads: Vec<Measured>,
-    /// Allocators and programs that were to take part and could not.
+    /// Allocators and programs that could not take part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub absent: Vec<Absent>,
-    /// What the scale model says, where it was asked.
+    /// The results of the scale model, if it was run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scale: Vec<ScaleCurve>,
-    /// How the model compares with this machine.
+    /// The comparison of the scale model with this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale_check: Option<ScaleCheck>,
 }
 
-/// An allocator or a program that was to take part and could not.
+/// An allocator or a program that could not take part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Absent {
     /// Its name.
     pub name: String,
-    /// Why not.
+    /// The reason.
     pub reason: String,
 }
 
@@ -75,11 +75,11 @@ pub struct Entrant {
     /// The object that was preloaded, by its place below the working directory or by its file
     /// name; none for the system's own.
     pub library: Option<String>,
-    /// What it is there for.
+    /// Its role.
     pub role: Role,
 }
 
-/// What an entrant is there for.
+/// The role of an entrant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -120,13 +120,13 @@ impl Entrant {
 pub struct Measured {
     /// The workload's name.
     pub name: String,
-    /// What it imitates; for a command, the command.
+    /// What the workload imitates; for a command, the command itself.
     pub about: String,
-    /// True if its wall time says nothing.
+    /// True if it sleeps, so that its wall time means nothing.
     pub sleeps: bool,
-    /// True if it prints something else every time, so that what it prints was not compared.
+    /// True if its output differs from run to run and was therefore not compared.
     pub varies: bool,
-    /// Where the workload's random choices started, and the factor on its work.
+    /// The seed of the workload's random choices, and the factor on its work.
     pub work: Option<Work>,
     /// All timed runs, round by round.
     #[serde(with = "super::columns")]
@@ -138,15 +138,15 @@ pub struct Measured {
     /// How long single operations took, from runs that were not timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<Latency>,
-    /// Instructions under callgrind, where that was asked for.
+    /// Instructions under callgrind, if they were counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<Instructions>,
 }
 
-/// What a workload was given.
+/// The parameters of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
-    /// Where its random choices started.
+    /// The seed of its random choices.
     pub seed: u64,
     /// The factor on the amount of work.
     pub scale: f64,
@@ -155,7 +155,7 @@ pub struct Work {
 /// One run.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Index into [`Results::arms`].
+    /// The allocator, as an index into `arms`.
     pub arm: usize,
     /// From 0.
     pub round: usize,
@@ -199,7 +199,7 @@ impl Outcome {
 /// Resident memory of one run over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Curve {
-    /// Index into [`Results::arms`].
+    /// The allocator, as an index into `arms`.
     pub arm: usize,
     /// Seconds since the start, and KiB: the proportional share (PSS) of all its processes.
     pub points: Vec<(f64, u64)>,
@@ -227,11 +227,11 @@ impl Curve {
 /// Instructions of one run under callgrind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instructions {
-    /// Index into [`Results::arms`].
+    /// The allocator, as an index into `arms`.
     pub arm: usize,
     /// The factor on the amount of work, smaller than the timed runs'.
     pub scale: f64,
-    /// All instructions in user mode; none if it cannot run there.
+    /// All instructions in user mode; null if the program cannot run there.
     pub count: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ impl Sample {
     }
 }
 
-/// Why a run does not count.
+/// The reason why a run does not count.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Failure {
@@ -65,22 +65,22 @@ pub enum Failure {
         /// The last line it wrote on standard error.
         words: String,
     },
-    /// It was stopped since it took too long.
+    /// It was stopped because it took too long.
     Timeout {
         /// After so many seconds.
         seconds: f64,
     },
-    /// Another allocator than the arm's served it.
+    /// The wrong allocator served it.
     WrongAllocator {
-        /// Which one, as far as known.
+        /// That allocator, if it is known.
         reason: String,
     },
-    /// It printed something else than under the system's allocator.
+    /// It did not print the same as under the system's allocator.
     Differs {
-        /// What, and instead of what.
+        /// What it printed, and what was expected.
         how: String,
     },
-    /// Whoever started the race stopped it.
+    /// The race was interrupted.
     Stopped,
 }
 

@@ -5,31 +5,31 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// As it should be.
+    /// Everything is as it should be.
     Ok,
-    /// Worth knowing; masu copes.
+    /// A fact worth knowing that does no harm.
     Note,
     /// masu takes effect, but less well than it could.
     Warning,
-    /// masu takes no effect, or what it stands on will give way.
+    /// masu takes no effect, or its environment will fail.
     Problem,
 }
 
-/// What was found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
-    /// What was looked at: an area and a name, such as `memory.overcommit`. These stay the same
+    /// The check: an area and a name, such as `memory.overcommit`. These names stay the same
     /// across versions.
     pub id: &'static str,
-    /// How bad it is.
+    /// The severity of a finding.
     pub severity: Severity,
-    /// What was found, in one plain sentence.
+    /// The result, in one sentence.
     pub sentence: String,
-    /// The command or setting that puts it right.
+    /// The command or setting that mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

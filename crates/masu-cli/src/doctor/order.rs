@@ -5,40 +5,39 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Does masu take effect, and is anything in its way?
+/// Check whether masu takes effect, and what hinders it.
 ///
-/// Looks at a command, at a running process, or only at this machine: the program's file, what the
-/// dynamic loader would do with it, the library, huge pages, overcommit, limits, the container. Each
-/// finding is a sentence with the command or setting that puts it right. Nothing is changed, and the
-/// command is not run, unless --run says so.
+/// Checks a command, running processes, or only this machine: the program's file, what the dynamic loader would do
+/// with it, the library, huge pages, overcommit, limits, the container. Each finding names the command or setting
+/// that mends it. Nothing is changed, and the command is run only with --run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu doctor                       this machine or container
-  masu doctor -- ruby app.rb        would masu take effect in it?
-  masu doctor --run -- ./server     start it for a second and see
-  masu doctor -p $(pidof ruby)      is masu in them, with which options?
-  masu doctor --all                 which process runs on which allocator?
+  masu doctor -- ruby app.rb        whether masu would take effect in it
+  masu doctor --run -- ./server     the same, by running it for a second
+  masu doctor -p $(pidof ruby)      whether masu is in these processes, with which options
+  masu doctor --all                 the allocator of every process
   masu doctor --json -p 1 | jq .effect
 
 Marks:
   ✓ as it should be    · worth knowing    ! could be better    ✗ a problem
 
-Exit codes:
-  0 sound    1 masu takes no effect, or there is a problem    2 mistyped command line,
-  or no such process. Of several processes, the highest. With --all: 0, or 1 if a process whose
-  LD_PRELOAD names masu does not run on it")]
+Exit codes, the highest of several processes':
+  0 masu takes effect, without problems
+  1 masu takes no effect, or there is a problem; with --all: a process whose LD_PRELOAD names masu is not on it
+  2 wrong command line, or no such process")]
 pub struct Order {
-    /// Look at these processes
-    #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',',
+    /// Check these processes
+    #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',', value_parser = crate::see::process,
           conflicts_with = "command")]
     pub process: Option<Vec<u32>>,
 
-    /// Show which allocator every process of this machine runs on, as far as it may be seen
+    /// Show the allocator of every process on this machine that may be read
     #[arg(long, conflicts_with_all = ["process", "command"])]
     pub all: bool,
 
-    /// Start the command under masu for a second, without input or output, and see
+    /// Run the command on masu for a second, without input or output, and check what happens
     #[arg(long, requires = "command", conflicts_with_all = ["process", "all"])]
     pub run: bool,
 
@@ -46,11 +45,11 @@ pub struct Order {
     #[arg(long)]
     pub json: bool,
 
-    /// Print the JSON schema of the answer, or of --all's, and do nothing else
+    /// Print the JSON schema of the answer, or of --all's, and exit
     #[arg(long)]
     pub schema: bool,
 
-    /// The libmasu.so to look at, instead of the one that belongs to this command
+    /// Check this libmasu.so instead of the one that belongs to this command
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
@@ -58,7 +57,7 @@ pub struct Order {
     #[arg(long, value_name = "DIR", hide = true)]
     pub root: Option<PathBuf>,
 
-    /// The command to look at
+    /// The command to check
     #[arg(trailing_var_arg = true, value_name = "COMMAND",
           value_hint = ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,

@@ -27,34 +27,34 @@ use crate::preload;
 
 const AT_SECURE: u64 = 23;
 
-/// The facts. What could not be read is null or empty.
+/// A process. What could not be read is null or empty.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Process {
-    /// Its id.
+    /// The process ID.
     pub id: u32,
     /// Its name, as `ps -o comm` shows it.
     pub name: String,
-    /// The file it runs.
+    /// Its executable file.
     pub binary: Option<PathBuf>,
-    /// Who serves its `malloc`.
+    /// The allocator that serves its `malloc`.
     pub malloc: Option<Serving>,
-    /// The libmasu.so that is mapped.
+    /// The libmasu.so that it has mapped.
     pub masu: Option<PathBuf>,
     /// Whether masu is linked into the program itself.
     pub linked_in: bool,
-    /// Whether masu is the program's global allocator in the sense of Rust.
+    /// Whether masu is the global allocator of a Rust program.
     pub rust: bool,
     /// Whether it runs with more privileges than its caller (AT_SECURE).
     pub secure: bool,
-    /// The options in force, if masu is there and the environment can be read.
+    /// The options in force, if the process has masu and its environment can be read.
     pub settings: Vec<Setting>,
-    /// Files that bring another allocator, and which.
+    /// Files that contain another allocator, each with the allocator's name.
     pub others: Vec<(PathBuf, String)>,
-    /// What it takes of memory.
+    /// Its memory.
     pub memory: Option<Memory>,
-    /// How many mappings it has.
+    /// The number of its mappings.
     pub mappings: Option<u64>,
-    /// How many threads it has.
+    /// The number of its threads.
     pub threads: Option<u64>,
     /// The systemd unit that it belongs to.
     pub unit: Option<String>,
@@ -70,15 +70,15 @@ impl Process {
 /// Bytes of memory.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Memory {
-    /// Resident.
+    /// Resident (RSS).
     pub rss: u64,
-    /// Resident, pages shared with n processes counting for an nth.
+    /// Resident; a page that n processes share counts as an nth part (PSS).
     pub pss: u64,
-    /// Resident and not of a file: blocks, stacks.
+    /// Resident and anonymous: blocks, stacks.
     pub anonymous: u64,
-    /// Resident and of a file: programs, libraries, data.
+    /// Resident and of files: programs, libraries, data.
     pub file: u64,
-    /// In swap.
+    /// Swapped out.
     pub swap: u64,
 }
 

@@ -10,34 +10,34 @@ use super::target::Program;
 
 /// The name of the format.
 pub const SCHEMA: &str = "masu-doctor";
-/// Bumped whenever a field changes its meaning.
+/// The version of the format. It grows whenever a field changes its meaning.
 pub const VERSION: u32 = 1;
 
-/// What `masu doctor` found.
+/// The answer of `masu doctor`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Report {
-    /// `masu-doctor`.
+    /// The name of the format: `masu-doctor`.
     pub schema: &'static str,
-    /// Bumped whenever a field changes its meaning.
+    /// The version of the format. It grows whenever a field changes its meaning.
     pub version: u32,
     /// Whether masu takes effect in the program or process; null if none was named.
     pub effect: Option<bool>,
     /// The answer in one sentence.
     pub headline: String,
-    /// The worst of the findings.
+    /// The highest severity of all findings.
     pub worst: Severity,
-    /// The library that would be preloaded.
+    /// The library that `masu run` would preload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
-    /// The program that was asked about.
+    /// The program that was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<Program>,
-    /// The process that was asked about.
+    /// The process that was checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
-    /// What it stands on.
+    /// The machine and the container.
     pub ground: Ground,
-    /// All that was looked at, the worst first.
+    /// All findings, the worst first.
     pub findings: Vec<Finding>,
 }
 

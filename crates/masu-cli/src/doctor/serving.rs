@@ -10,29 +10,29 @@ use serde::Serialize;
 
 use crate::allocators::{Contents, MASU, file_name, known_library};
 
-/// How an allocator came into a program.
+/// How a program gets its allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum How {
-    /// Preloaded, by LD_PRELOAD or /etc/ld.so.preload.
+    /// LD_PRELOAD or /etc/ld.so.preload names the allocator's library.
     Preloaded,
-    /// A library that the program, or one of its libraries, is linked with.
+    /// The program, or one of its libraries, is linked with the allocator's library.
     Linked,
-    /// In the program's own file.
+    /// The program's own file contains the allocator.
     Inside,
-    /// It came with the C library.
+    /// The C library contains the allocator.
     Libc,
 }
 
-/// Who serves.
+/// The allocator that serves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Serving {
-    /// `masu`, `glibc`, `musl`, `jemalloc` and so on; `libc` is a static program's C library of which no
+    /// Its name: `masu`, `glibc`, `musl`, `jemalloc` and so on. `libc` is a static program's C library of which no
     /// more is known, `Go` a program that has nothing but Go's.
     pub allocator: String,
-    /// How it came there.
+    /// How the program gets it.
     pub how: How,
-    /// The file it is in.
+    /// The file that contains it.
     pub file: PathBuf,
 }
 

@@ -16,9 +16,9 @@ use crate::bytes::Bytes;
 pub struct Setting {
     /// Its key.
     pub key: String,
-    /// Its value, in units.
+    /// Its value, with a unit.
     pub value: String,
-    /// `built-in`, a variable, or what else sets it.
+    /// Where the value comes from: `built-in`, `policy`, the name of an environment variable, or `masu's command line`.
     pub origin: String,
 }
 

@@ -20,28 +20,28 @@ use crate::library::Library;
 use crate::obstacle::{self, Obstacle, Weight};
 use crate::{preload, program};
 
-/// The facts about the program.
+/// A program.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Program {
-    /// As it was typed; behind `sudo`, `nice` and their like, what they start.
+    /// The name as it was typed. For `sudo`, `nice` and similar commands, the program that they start.
     pub name: String,
     /// The file that is executed.
     pub path: PathBuf,
-    /// The file that runs in the end: the interpreter, if it is a script.
+    /// The file that is executed in the end: for a script, its interpreter.
     pub binary: PathBuf,
-    /// Whether LD_PRELOAD names libmasu.so already; else `masu run` would put it there.
+    /// Whether LD_PRELOAD already names libmasu.so. If not, `masu run` adds it.
     pub preloaded: bool,
-    /// Who serves its `malloc`, or would under `masu run`.
+    /// The allocator that serves its `malloc`, or would serve it under `masu run`.
     pub malloc: Option<Serving>,
-    /// Who serves it if it is started by itself.
+    /// The allocator that serves it if it is started without `masu run`.
     pub alone: Option<Serving>,
-    /// Whether masu is the program's global allocator in the sense of Rust.
+    /// Whether masu is the global allocator of a Rust program.
     pub rust: bool,
-    /// The libraries it starts with, in the order in which symbols are looked for.
+    /// The libraries that it starts with, in the order in which symbols are looked up.
     pub libraries: Vec<String>,
     /// Files that use malloc and get masu's.
     pub served: Vec<String>,
-    /// Files that use malloc and get another one, and whose.
+    /// Files that use malloc and get another allocator's, each with the allocator's name.
     pub elsewhere: Vec<(String, String)>,
 }
 

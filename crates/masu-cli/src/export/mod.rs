@@ -38,8 +38,8 @@ use routes::Routes;
 /// Serve metrics and profiles of every process on masu, for Prometheus.
 ///
 /// One exporter serves a machine, a pod or a container. It reads the processes from outside: they need no
-/// preparation, and nothing in them stops. Nothing can be changed over the network; a request for a profile has the
-/// process sample for a while, which --no-profiles forbids.
+/// preparation and are not stopped. Requests change nothing in a process, except that a request for a profile switches
+/// sampling on for some seconds; --no-profiles refuses such requests.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -49,23 +49,23 @@ Examples:
 
 Paths:
   /metrics                         OpenMetrics, or the older text format, as the reader asks
-  /debug/pprof/allocs?pid=PID      profiles for Parca, Alloy and `go tool pprof`; also /heap, /delta_heap,
-  /PID/debug/pprof/allocs          and with the process in the path. With one process on masu, without PID.
-                                   The process samples for ?seconds=N, or 5
+  /debug/pprof/allocs?pid=PID      profiles for Parca, Alloy and `go tool pprof`; also /heap and /delta_heap.
+  /PID/debug/pprof/allocs          The process is sampled for ?seconds=N, by default 5. PID may be left out
+                                   if only one process is on masu
   /healthz                         ok, while the exporter runs
   /                                the processes, with links
 
-To read other users' processes takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
-docs/watch-a-fleet.md (in share/doc/masu, or the sources) lists the metrics.
+Reading other users' processes takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+docs/watch-a-fleet.md (in share/doc/masu or in the sources) lists the metrics.
 
 Exit codes:
-  0 stopped by SIGTERM or SIGINT    2 mistyped command line, or an address that cannot be listened on")]
+  0 stopped by SIGTERM or SIGINT    2 wrong command line, or an address that it cannot listen on")]
 pub struct Order {
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
     pub listen: String,
 
-    /// Serve metrics only
+    /// Serve metrics, and refuse requests for profiles
     #[arg(long)]
     pub no_profiles: bool,
 
@@ -73,15 +73,15 @@ pub struct Order {
     #[arg(long, value_name = "SIZE", conflicts_with = "no_profiles")]
     pub rate: Option<String>,
 
-    /// Most processes in the metrics; beyond, the largest are shown and the others counted
+    /// List at most this many processes, the largest; the others are only counted
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub most: usize,
 
-    /// How old figures may be: whoever asks again within that time gets the same ones
+    /// Answer requests within this time with the same figures
     #[arg(long, value_name = "T", default_value = "1s", value_parser = crate::see::duration)]
     pub max_age: Duration,
 
-    /// Print the metrics once, in the older text format, and end
+    /// Print the metrics once, in the older text format, and exit
     #[arg(long, conflicts_with_all = ["listen", "no_profiles", "rate", "max_age"])]
     pub once: bool,
 }

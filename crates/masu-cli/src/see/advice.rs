@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use crate::bytes::Bytes;
 
-/// One thing worth knowing.
+/// One piece of advice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Advice {
-    /// The bytes that it is about.
+    /// The bytes concerned.
     pub bytes: u64,
-    /// What it is.
+    /// The finding.
     pub what: String,
     /// Why it is there.
     pub why: String,
-    /// What can be done.
+    /// What can be done about it.
     pub todo: String,
 }
 

@@ -14,13 +14,13 @@ const TOO_MUCH: u8 = 1;
 /// The sum does not close.
 const OFF: u8 = 3;
 
-/// What holds the memory of a process?
+/// Show what the memory of a process consists of.
 ///
-/// Accounts for every resident byte of a process that runs on masu: the program's blocks, free blocks beside them,
-/// what threads keep, free pages, not yet returned, masu's own tables, and what is not masu's. Then says what is
-/// worth doing. The process is neither stopped nor asked, and need not be prepared.
+/// Accounts for every resident byte of a process on masu: the program's blocks, free blocks beside them, what threads
+/// cache, free pages that are not yet returned, masu's own tables, and memory that is not masu's. Then advises what to
+/// do about it. The process is read from outside: it needs no preparation and is not stopped.
 ///
-/// Of a process that has crashed, --core says which block the fault was at.
+/// With --core, shows which block a crashed process accessed last.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,19 +30,20 @@ Examples:
   masu explain --core core.1234 --json | jq .fault
   masu explain --most 40 PID || echo 'masu holds more than 40 % of the RSS'
 
-The sum agrees with the RSS of /proc/PID/smaps_rollup within 1 %; of a process that allocates a lot at
-this moment, the best of five attempts is shown. Live blocks count by the sizes of their blocks.
+The sum agrees with the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates much meanwhile,
+the best of five attempts is shown. A live block counts with its size class, not with the size requested.
 
 Exit codes:
-  0 explained    1 masu holds more than --most allows    2 mistyped command line, no such process, a
-  process without masu, or one that may not be read    3 the process was too much in motion for a sum
-  within 1 %; what was seen is shown")]
+  0 explained
+  1 masu holds more than --most allows
+  2 wrong command line, no such process, a process without masu, or one that may not be read
+  3 the process changed too much for a sum within 1 %; the best attempt is shown")]
 pub struct Order {
     /// The process
-    #[arg(required_unless_present_any = ["schema", "core"])]
+    #[arg(value_parser = super::process, required_unless_present_any = ["schema", "core"])]
     pub pid: Option<u32>,
 
-    /// Instead of a process, the core file of one that has ended: which block its fault was at
+    /// Read a core file instead of a process, and show the block that its fault was at
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
           conflicts_with_all = ["pid", "most"])]
     pub core: Option<PathBuf>,
@@ -51,11 +52,11 @@ pub struct Order {
     #[arg(long)]
     pub json: bool,
 
-    /// Fail if masu holds more than this percentage of the RSS that is not the program's blocks
+    /// Exit with code 1 if what masu holds beside the program's blocks is more than this percentage of the RSS
     #[arg(long, value_name = "PERCENT")]
     pub most: Option<f64>,
 
-    /// Print the JSON schema of the answer, or of --core's, and do nothing else
+    /// Print the JSON schema of the answer, or of --core's, and exit
     #[arg(long)]
     pub schema: bool,
 }

@@ -17,12 +17,12 @@ const NOT_YET: u8 = 1;
 /// Time between two checks.
 const BETWEEN: Duration = Duration::from_millis(20);
 
-/// Have a process give free memory back at once.
+/// Make a process return its free memory at once.
 ///
-/// Free memory goes back by itself after the decay time. This has it go now, with what threads keep in their caches:
-/// before a measurement, or because memory is short. The process does it itself, in
-/// its background thread or when a thread's malloc or free next takes a slow path; blocks that a thread takes from its
-/// own lists and puts back there take none. Nothing is stopped, and no signal is sent.
+/// A process returns free memory by itself after the decay time. This makes it return the memory now, with what
+/// threads cache: before a measurement, or because memory is short. The process does it in its background thread, or
+/// when a malloc or free of any thread next takes a slow path. Calls that only use the thread's own lists take
+/// none. Nothing is stopped, and no signal is sent.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -30,14 +30,15 @@ Examples:
   masu purge -p PID --wait 10s
 
 Exit codes:
-  0 given back    1 the process did not get to it in time: it does at its next slow malloc or free
-  2 mistyped command line, no such process, a process without masu, or one that may not be written to")]
+  0 returned
+  1 not yet: the process will return the memory at its next malloc or free that takes a slow path
+  2 wrong command line, no such process, a process without masu, or one that may not be written to")]
 pub struct Order {
     /// The process
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = super::process)]
     pub pid: u32,
 
-    /// How long to wait for it, such as 500ms or 10s
+    /// Wait for it at most this long, such as 500ms or 10s
     #[arg(long, value_name = "T", default_value = "2s", value_parser = super::duration)]
     pub wait: Duration,
 }

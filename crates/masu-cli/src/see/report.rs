@@ -6,17 +6,17 @@ use serde::Serialize;
 
 use super::advice::Advice;
 
-/// What `masu explain` says.
+/// The answer of `masu explain`.
 #[derive(Serialize, JsonSchema)]
 struct Report<'a> {
-    /// `masu-explain`.
+    /// The name of the format: `masu-explain`.
     schema: &'static str,
-    /// Bumped whenever a field changes its meaning.
+    /// The version of the format. It grows whenever a field changes its meaning.
     version: u32,
-    /// The account.
+    /// The memory of a process.
     #[serde(flatten)]
     account: &'a Account,
-    /// What is worth knowing, the most expensive first.
+    /// Advice, the most expensive finding first.
     advice: &'a [Advice],
 }
 

@@ -9,26 +9,26 @@ use masu_inspect::statistics::{self, IN_BYTES, Statistics};
 use super::{failure, print};
 use crate::failure::Failure;
 
-/// What has masu done in a process so far?
+/// Show the statistics of a running process.
 ///
-/// Prints the statistics that the process would print at its exit with `masu run --stats`, as they are now. The
-/// process is neither stopped nor asked.
+/// These are the statistics that `masu run --stats` prints when a process exits, as they are now. The process is read
+/// from outside: it needs no preparation and is not stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu stats -p $(pidof ruby)
   masu stats -p PID --json | jq .statistics.allocated
 
-docs/statistics.md (in share/doc/masu, or the sources) explains each name.
+docs/statistics.md (in share/doc/masu or in the sources) explains each name.
 
 Exit codes:
-  0 printed    2 mistyped command line, no such process, a process without masu, or one that may not be read")]
+  0 printed    2 wrong command line, no such process, a process without masu, or one that may not be read")]
 pub struct Order {
     /// The process
-    #[arg(short, long, value_name = "PID")]
+    #[arg(short, long, value_name = "PID", value_parser = super::process)]
     pub pid: u32,
 
-    /// As a line of JSON, as `masu run --stats --json` writes it
+    /// Print a line of JSON, as `masu run --stats --json` does
     #[arg(long)]
     pub json: bool,
 }

@@ -18,28 +18,28 @@ use self::variables::Variable;
 use crate::cli::print;
 use crate::failure::{Failure, USAGE, warn};
 
-/// Say what another allocator's options are on masu.
+/// Translate another allocator's options into masu's.
 ///
-/// Knows the environment of jemalloc (MALLOC_CONF), mimalloc (MIMALLOC_…), tcmalloc (TCMALLOC_…) and glibc
-/// (MALLOC_…, GLIBC_TUNABLES), and LD_PRELOAD. Without arguments it looks at the variables that are set.
+/// Translates the environment variables of jemalloc (MALLOC_CONF), mimalloc (MIMALLOC_…), tcmalloc (TCMALLOC_…) and
+/// glibc (MALLOC_…, GLIBC_TUNABLES), and LD_PRELOAD. Without arguments, translates the variables that are set.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu translate MALLOC_CONF=dirty_decay_ms:2000,narenas:2
   masu translate MIMALLOC_PURGE_DELAY=100 MIMALLOC_SHOW_STATS=1
   masu translate GLIBC_TUNABLES=glibc.malloc.arena_max=2
-  masu translate                               what is set here
+  masu translate                               the variables that are set here
   env $(masu translate --bare MALLOC_CONF=dirty_decay_ms:0) masu run -- ./server
 
 Exit codes:
-  0 every option was understood    1 one was not; what it might be is said
-  2 mistyped command line, or a variable of no allocator")]
+  0 every option is known    1 one is not; the nearest known one is named
+  2 wrong command line, or a variable of no allocator")]
 pub struct Translate {
-    /// Print nothing but what to set for `masu run`, one NAME=VALUE a line
+    /// Print only the variables to set for `masu run`, one NAME=VALUE per line
     #[arg(long)]
     pub bare: bool,
 
-    /// The variables, as in a shell: NAME=VALUE
+    /// The variables to translate, written as in a shell
     #[arg(value_name = "NAME=VALUE")]
     pub variables: Vec<String>,
 }

@@ -20,29 +20,29 @@ use crate::conf;
 use crate::failure::{Failure, REFUSED, warn};
 use crate::library;
 
-/// Run a systemd service on masu, or take it back.
+/// Run a systemd service on masu, or no longer.
 ///
-/// Writes a drop-in file that preloads masu into the service. Nothing else is changed, and the service goes on as
-/// it is until it is restarted.
+/// Writes a drop-in file that preloads masu into the service. Nothing else is changed, and the service keeps running
+/// as it is until it is restarted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu unit --print nginx                       show what would be written
-  sudo masu unit redis-server                   write it
+  sudo masu unit redis-server                   write the drop-in
   sudo masu unit --policy container postgresql@15-main
   sudo masu unit --conf decay:2s,limit_soft:1GiB mariadb
-  sudo masu unit --remove redis-server          take it away
+  sudo masu unit --remove redis-server          remove the drop-in
 
-Afterwards: systemctl daemon-reload && systemctl restart NAME.
+Afterwards: systemctl daemon-reload && systemctl restart NAME
 
 Exit codes:
-  0 done    2 mistyped command line, or no such service    125 masu would not serve this one, or the
-  file cannot be written")]
+  0 done    2 wrong command line, or no such service    125 masu cannot serve this service, or the file
+  cannot be written")]
 pub struct Unit {
     /// The service, with or without .service
     pub name: String,
 
-    /// Take the drop-in away
+    /// Remove the drop-in
     #[arg(long, conflicts_with_all = ["policy", "conf", "print"])]
     pub remove: bool,
 
@@ -50,8 +50,7 @@ pub struct Unit {
     #[arg(long)]
     pub print: bool,
 
-    /// Values for all options, by what the service is: low-memory, throughput, container, realtime,
-    /// hardened, debug
+    /// A named set of values for all options: default, low-memory, throughput, container, realtime, hardened, debug
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
@@ -59,7 +58,7 @@ pub struct Unit {
     #[arg(long, value_name = "KEY:VALUE,…")]
     pub conf: Vec<String>,
 
-    /// The library to preload, instead of the libmasu.so that belongs to this command
+    /// Preload this library instead of the libmasu.so that belongs to this command
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 

@@ -60,7 +60,7 @@ impl Descriptor {
 
     /// The file that it stands for now; `None` if there is none.
     pub fn identity(self) -> Option<Identity> {
-        // `struct stat` of both architectures, 144 and 128 bytes, begins with device and number.
+        // `struct stat` has 144 bytes on x86-64 and 128 elsewhere, and begins with device and number.
         let mut stat = [0u64; 32];
         let arguments = [self.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
         // SAFETY: the kernel writes a `struct stat`, for which there is room.

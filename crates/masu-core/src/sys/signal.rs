@@ -25,7 +25,7 @@ const SA_RESETHAND: c_int = 0x8000_0000_u32.cast_signed();
 const SIG_DFL: usize = 0;
 const SIG_IGN: usize = 1;
 
-/// A `struct sigaction` of glibc and musl, on both architectures.
+/// A `struct sigaction` of glibc and musl, on every architecture.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Action {

@@ -27,44 +27,44 @@ pub use table::render;
 
 /// The name of the format.
 const SCHEMA: &str = "masu-doctor-all";
-/// Bumped whenever a field changes its meaning.
+/// The version of the format. It grows whenever a field changes its meaning.
 const VERSION: u32 = 1;
 
-/// What `masu doctor --all` found.
+/// The answer of `masu doctor --all`.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct All {
-    /// `masu-doctor-all`.
+    /// The name of the format: `masu-doctor-all`.
     schema: &'static str,
-    /// Bumped whenever a field changes its meaning.
+    /// The version of the format. It grows whenever a field changes its meaning.
     version: u32,
-    /// The processes that could be read, by id.
+    /// The processes that could be read, in the order of their IDs.
     processes: Vec<Entry>,
-    /// Those that could not.
+    /// The processes that could not be read.
     unread: Vec<Unread>,
 }
 
 /// A process.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Entry {
-    /// Its id.
+    /// The process ID.
     id: u32,
-    /// The name of the file it runs.
+    /// The name of its executable file.
     name: String,
-    /// The file it runs.
+    /// Its executable file.
     binary: Option<PathBuf>,
     /// The user it runs as.
     user: String,
-    /// Who serves its `malloc`; null if that could not be told.
+    /// The allocator that serves its `malloc`; null if it is not known.
     malloc: Option<Serving>,
-    /// Whether masu is the program's global allocator in the sense of Rust.
+    /// Whether masu is the global allocator of a Rust program.
     rust: bool,
-    /// Files that bring another allocator, and which.
+    /// Files that contain another allocator, each with the allocator's name.
     others: Vec<(PathBuf, String)>,
-    /// Whether masu serves it, its `malloc` or Rust's allocations.
+    /// Whether masu serves its `malloc` or its Rust allocations.
     masu: bool,
     /// Whether its LD_PRELOAD names masu.
     asked: bool,
-    /// What it takes of memory.
+    /// Its memory.
     memory: Option<Memory>,
     /// The systemd unit that it belongs to.
     unit: Option<String>,
@@ -73,7 +73,7 @@ struct Entry {
 /// A process that could not be read.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Unread {
-    /// Its id.
+    /// The process ID.
     id: u32,
     /// Its name, as `ps -o comm` shows it.
     name: String,

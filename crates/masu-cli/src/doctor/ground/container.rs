@@ -19,26 +19,26 @@ use crate::doctor::root::Root;
 /// Version 1 expresses "no limit" as the largest multiple of a page.
 const UNLIMITED: u64 = 1 << 60;
 
-/// The facts; a limit that is not set is null.
+/// The control group. A limit that is not set is null.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub struct Container {
-    /// 1 or 2: of the group that confines memory.
+    /// The version of control groups, 1 or 2, of the one that limits memory.
     version: Option<u8>,
     /// The group's directory.
     path: Option<String>,
-    /// Bytes beyond which processes are killed: memory.max, memory.limit_in_bytes.
+    /// Bytes in use above which the kernel kills processes: memory.max, memory.limit_in_bytes.
     memory_max: Option<u64>,
-    /// Bytes beyond which processes are slowed down: memory.high.
+    /// Bytes in use above which the kernel slows processes down: memory.high.
     memory_high: Option<u64>,
-    /// Bytes of swap on top: memory.swap.max.
+    /// Bytes of swap that it may use: memory.swap.max.
     swap_max: Option<u64>,
     /// Bytes in use: memory.current, memory.usage_in_bytes.
     memory_current: Option<u64>,
-    /// Bytes of it that are files not read lately, which go when memory is needed: inactive_file.
+    /// Bytes of files among these that were not read lately and can be dropped: inactive_file.
     memory_idle_files: Option<u64>,
-    /// How many processes were killed for memory.
+    /// Processes that the kernel has killed because memory was short.
     killed: Option<u64>,
-    /// Processors' worth of time: cpu.max, cpu.cfs_quota_us.
+    /// Processor time per time, in processors: cpu.max, cpu.cfs_quota_us.
     processors_quota: Option<f64>,
     /// Processors that the process may run on.
     processors: Option<u64>,

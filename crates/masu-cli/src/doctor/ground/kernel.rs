@@ -15,10 +15,10 @@ const FEATURES: &[((u32, u32), &str, &str)] = &[
     ((5, 18), "MADV_DONTNEED_LOCKED", "after mlockall no memory goes back"),
 ];
 
-/// The facts.
+/// The kernel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Kernel {
-    /// As `uname -r` says it.
+    /// The release, as `uname -r` prints it.
     pub release: Option<String>,
     /// 0 off, 1 strict, 2 filter.
     pub seccomp: Option<u32>,

@@ -11,7 +11,7 @@ use crate::doctor::root::Root;
 /// Below this much address space or data, ordinary programs reach the limit.
 const NARROW: u64 = 1 << 30;
 
-/// The soft limits, in bytes; null is unlimited.
+/// The soft limits, in bytes. Null is unlimited.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Limits {
     /// `ulimit -v`, RLIMIT_AS.
@@ -20,7 +20,7 @@ pub struct Limits {
     data: Option<u64>,
     /// `ulimit -l`, RLIMIT_MEMLOCK.
     locked: Option<u64>,
-    /// Bytes the process has locked (mlock, mlockall).
+    /// Bytes that the process has locked (mlock, mlockall).
     locked_now: Option<u64>,
     /// Whether any of it could be read.
     #[serde(skip)]

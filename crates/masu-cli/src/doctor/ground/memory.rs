@@ -13,25 +13,25 @@ const AT_PAGESZ: u64 = 6;
 const MAPPINGS: u64 = 65530;
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// The facts.
+/// Memory settings of the kernel. What could not be read is null.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Memory {
-    /// Bytes of a page.
+    /// The page size in bytes.
     page_size: Option<u64>,
     /// Transparent huge pages: `always`, `madvise` or `never`.
     huge_pages: Option<String>,
-    /// What a fault does when no huge page is free: `always`, `defer`, `defer+madvise`, `madvise`,
+    /// What a page fault does when no huge page is free: `always`, `defer`, `defer+madvise`, `madvise`,
     /// `never`.
     huge_pages_defrag: Option<String>,
-    /// Huge pages of shared memory, which masu does not use.
+    /// Huge pages for shared memory, which masu does not use.
     huge_pages_shmem: Option<String>,
     /// `vm.overcommit_memory`.
     overcommit: Option<u8>,
     /// `vm.overcommit_ratio`, in percent.
     overcommit_ratio: Option<u64>,
-    /// Bytes that may be promised to programs in all, under strict overcommit.
+    /// Bytes that all programs together may reserve under strict overcommit.
     commit_limit: Option<u64>,
-    /// Bytes promised now.
+    /// Bytes reserved now.
     committed: Option<u64>,
     /// Bytes of physical memory.
     pub total: Option<u64>,

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::finding::Finding;
 use super::root::Root;
 
-/// The facts. What could not be read is null.
+/// The machine and the container. What could not be read is null.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Ground {
     kernel: kernel::Kernel,

@@ -25,14 +25,14 @@ pub use text::render;
 /// The kernel's code for a fault at an impossible address, which the processor does not report.
 const SI_KERNEL: i32 = 0x80;
 
-/// What `masu explain --core` says.
+/// The answer of `masu explain --core`.
 #[derive(Serialize, JsonSchema)]
 pub struct Ended {
-    /// `masu-explain-core`.
+    /// The name of the format: `masu-explain-core`.
     schema: &'static str,
-    /// Bumped whenever a field changes its meaning.
+    /// The version of the format. It grows whenever a field changes its meaning.
     version: u32,
-    /// The process.
+    /// The process ID.
     process: u32,
     /// Its name.
     name: String,
@@ -40,13 +40,13 @@ pub struct Ended {
     masu: String,
     /// Its threads.
     threads: usize,
-    /// The signal that ended it; null: it was dumped while it ran.
+    /// The signal that ended it; null if it was dumped while it ran.
     signal: Option<Ending>,
-    /// The access that was a fault; null: there was none that an address belongs to.
+    /// The access that faulted; null if the signal has no address.
     fault: Option<Fault>,
-    /// Where the thread was that the signal came to.
+    /// The stack of the thread that got the signal.
     at: Option<Stack>,
-    /// Its memory, as far as it was dumped; null: too little of it was.
+    /// Its memory, as far as it was dumped; null if too little was.
     memory: Option<Account>,
 }
 
@@ -59,10 +59,10 @@ struct Ending {
     name: String,
 }
 
-/// An access that was a fault.
+/// An access that faulted.
 #[derive(Serialize, JsonSchema)]
 struct Fault {
-    /// The address, in hexadecimal digits; null: one that no program can have, a pointer was overwritten.
+    /// The address, in hexadecimal digits; null if no program can have that address, so that a pointer was overwritten.
     address: Option<String>,
     /// What lies there.
     #[serde(flatten)]
@@ -71,7 +71,7 @@ struct Fault {
     text: String,
 }
 
-/// The stack of a thread, when it did something.
+/// A recorded stack of a thread.
 #[derive(Serialize, JsonSchema)]
 struct Stack {
     /// The thread.
@@ -83,11 +83,11 @@ struct Stack {
 /// A function on a stack.
 #[derive(Serialize, JsonSchema)]
 struct Function {
-    /// Its name; without one the file and the place in it.
+    /// Its name; without a symbol, the file and the offset in it.
     name: String,
-    /// The source file, if debugging information has it.
+    /// The source file, if debugging information names it.
     file: Option<String>,
-    /// The line there.
+    /// The line in the source file.
     line: Option<u32>,
     /// All of that.
     #[serde(skip)]

@@ -14,21 +14,21 @@ use super::Stack;
 /// What lies at an address.
 #[derive(Serialize, JsonSchema)]
 pub struct Place {
-    /// What it is.
+    /// Its kind.
     pub what: What,
-    /// The block that is there, or that was the last one there.
+    /// The block at the address, or the last one that was there.
     pub block: Option<Block>,
 }
 
-/// Kinds of what lies at an address.
+/// What lies at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// Nothing can be there.
+    /// No program can have memory there.
     Impossible,
-    /// A null pointer, or a field of one.
+    /// A null pointer, or a field behind one.
     Null,
-    /// A block between inaccessible pages.
+    /// A guarded block, between inaccessible pages.
     Guarded,
     /// A block of the hardened heap.
     Hardened,
@@ -38,9 +38,9 @@ pub enum What {
     Medium,
     /// A huge block.
     Huge,
-    /// Free memory of masu's, without a block.
+    /// Free memory of masu, without a block.
     Free,
-    /// masu's tables, or addresses that it has not used.
+    /// masu's tables, or addresses that it has reserved and not used.
     Tables,
     /// Not masu's memory.
     Elsewhere,
@@ -49,17 +49,17 @@ pub enum What {
 /// A block.
 #[derive(Serialize, JsonSchema)]
 pub struct Block {
-    /// Where it begins, in hexadecimal digits.
+    /// Its address, in hexadecimal digits.
     start: String,
-    /// Its bytes; of one whose size is not recorded, the most that it can have.
+    /// Its size in bytes; if the size is not recorded, the largest possible one.
     bytes: u64,
-    /// Where the address is, in bytes from its start.
+    /// The offset of the address from its start, in bytes.
     offset: i64,
-    /// Whether it was not freed; null: that is not known.
+    /// Whether it is in use; null if that is not known.
     is_live: Option<bool>,
-    /// Who allocated it, of a guarded block.
+    /// For a guarded block, the stack that allocated it.
     allocated: Option<Stack>,
-    /// Who freed it, of a guarded block.
+    /// For a guarded block, the stack that freed it.
     freed: Option<Stack>,
 }
 

@@ -12,16 +12,16 @@ use serde::Serialize;
 /// What the list can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Column {
-    /// What is resident
+    /// Resident memory
     Resident,
-    /// What its blocks take
+    /// Memory of its live blocks
     Live,
-    /// Free pages, not yet returned
+    /// Free pages that are not yet returned
     #[value(alias = "free")]
     Dirty,
     /// How fast it allocates
     Rate,
-    /// The number of the process
+    /// Process ID
     Pid,
 }
 

@@ -25,10 +25,10 @@ use super::print;
 use crate::failure::Failure;
 use list::List;
 
-/// Show every process that runs on masu, and what its memory does.
+/// List the processes on masu, with their memory.
 ///
-/// Of each process on this machine, or in this container, that may be read: what is resident, what its blocks take,
-/// which free pages are not yet returned, how fast it allocates, and the trend. Nothing is stopped.
+/// Lists each process on this machine, or in this container, that may be read: how much is resident, how much its
+/// blocks take, how much is free and not yet returned, how fast it allocates, and the trend. Nothing is stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -36,25 +36,25 @@ Examples:
   masu top --once --sort dirty
   masu top --json | jq '.[] | select(.resident > 1e9)'
 
-Keys: ↑ ↓ choose a process, Enter explains it, h samples its heap for 10 s and shows who allocates, s sorts by the
-next column, p has it give free memory back, q ends.
+Keys: ↑ ↓ select a process, Enter explains its memory, h profiles its heap for 10 s, s sorts by the next column,
+p makes it return free memory, q ends.
 
 Exit codes:
-  0    2 mistyped command line")]
+  0 shown    2 wrong command line")]
 pub struct Order {
-    /// Print the table once, as it is after a second; the default when the output is not a terminal
+    /// Print the table once, after a second; this is the default if the output is not a terminal
     #[arg(long)]
     pub once: bool,
 
-    /// Print it once, as JSON
+    /// Print the table once, as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// The column to sort by
+    /// Sort by this column
     #[arg(long, value_enum, default_value_t = list::Column::Resident)]
     pub sort: list::Column,
 
-    /// Time between two looks
+    /// Time between two readings
     #[arg(long, value_name = "T", default_value = "1s", value_parser = crate::see::duration)]
     pub every: Duration,
 }
