@@ -76,7 +76,7 @@ fn a_process_under_masu_run() {
     assert_eq!(json["process"]["binary"], program.to_str().unwrap());
     assert_eq!(finding(&json, "process.masu").severity, Severity::Ok);
     let options = finding(&json, "process.options").sentence;
-    assert_eq!(options, "Options set: decay 2s (MASU_DECAY).");
+    assert_eq!(options, "Options set: decay 2s (masu's command line).");
     let mistake = finding(&json, "environment.options");
     assert!(mistake.sentence.contains("did you mean MASU_BUDGET?"), "{}", mistake.sentence);
 
