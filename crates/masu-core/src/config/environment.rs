@@ -94,34 +94,42 @@ fn apply<'a>(
 ) {
     let assignments = variables.filter_map(|variable| split_at(variable, |byte| byte == b'='));
 
-    let list = |wanted| assignments.clone().find(move |&(name, _)| name == wanted);
-    for (key, value) in list(LIST).iter().flat_map(|(_, list)| items(list)) {
-        set(config, key, value, Origin::List, report);
+    let list = |wanted| assignments.clone().find(|&(name, _)| name == wanted);
+    if let Some((_, list)) = list(LIST) {
+        each_item(list, &mut |key, value| set(config, key, value, Origin::List, report));
     }
-
     let command = list(COMMAND);
     for (name, value) in assignments {
         let value = value.trim_ascii();
         // An empty variable is the shell's way to unset one.
         if !value.is_empty() && !is_no_key(name) {
-            // Another value is one that was set later.
-            let mut by_command = command.iter().flat_map(|(_, list)| items(list));
-            let is_by_command = by_command.any(|item| item == (name, value));
-            let origin = if is_by_command { Origin::Command } else { Origin::Variable };
+            let mut origin = Origin::Variable;
+            if let Some((_, list)) = command {
+                // Another value is one that was set later.
+                each_item(list, &mut |key, by_command| {
+                    if (key, by_command) == (name, value) {
+                        origin = Origin::Command;
+                    }
+                });
+            }
             set(config, name, value, origin, report);
         }
     }
 }
 
-/// The keys and values in a list.
-fn items(list: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    // An extra comma is no mistake.
-    let items = list.split(|&byte| byte == b',').filter(|item| !item.trim_ascii().is_empty());
-    items.map(|item| {
-        let (key, value) =
-            split_at(item, |byte| byte == b':' || byte == b'=').unwrap_or((item, b""));
-        (key.trim_ascii(), value.trim_ascii())
-    })
+/// Calls `f` with each key and value in a list.
+#[cold]
+#[inline(never)]
+fn each_item<'a>(list: &'a [u8], f: &mut dyn FnMut(&'a [u8], &'a [u8])) {
+    for item in list.split(|&byte| byte == b',') {
+        let item = item.trim_ascii();
+        // An extra comma is no mistake.
+        if !item.is_empty() {
+            let (key, value) =
+                split_at(item, |byte| byte == b':' || byte == b'=').unwrap_or((item, b""));
+            f(key.trim_ascii(), value.trim_ascii());
+        }
+    }
 }
 
 fn set(

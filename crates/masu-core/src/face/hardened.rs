@@ -112,8 +112,8 @@ pub(super) unsafe fn realloc_hardened(
     let old = block.bytes;
     // SAFETY: passed on.
     unsafe {
-        let stays =
-            p.addr().is_multiple_of(align) && (bytes == old || hardened_stays(p, block, bytes));
+        let stays = p.addr().is_multiple_of(align)
+            && (bytes == old || hardened_stays(p, block, bytes, false));
         if stays {
             return p;
         }
@@ -150,7 +150,7 @@ pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
         return false;
     }
     // SAFETY: passed on.
-    let old = unsafe { hardened::resize(p, size) };
+    let old = unsafe { hardened::resize(p, size, false) };
     old.is_some_and(|old| {
         thread_bytes::resized(old, size);
         true
@@ -158,44 +158,20 @@ pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
 }
 
 /// Resizes a hardened block where it is, which makes it a new one for the profile. Returns `false` if it
-/// has to move.
+/// has to move. One that `wastes` stays in a slot that is too long for it, because there is no memory for another.
 ///
 /// # Safety
 /// `p` must be a live block, and the caller's.
 #[cold]
 #[inline(never)]
-pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize) -> bool {
-    // SAFETY: passed on.
-    unsafe { hardened_resized(p, block, size, hardened::resize) }
-}
-
-/// Makes a hardened block shorter where it is, because there is no memory for another one. Returns `false` if the kernel
-/// refused.
-///
-/// # Safety
-/// `p` must be a live block, and the caller's.
-#[cold]
-#[inline(never)]
-pub(super) unsafe fn hardened_shrinks(p: *mut u8, block: &Block, size: usize) -> bool {
-    // SAFETY: passed on.
-    unsafe { hardened_resized(p, block, size, hardened::shrink) }
-}
-
-/// # Safety
-/// `p` must be a live block, and the caller's.
-unsafe fn hardened_resized(
-    p: *mut u8,
-    block: &Block,
-    size: usize,
-    resize: unsafe fn(*mut u8, usize) -> Option<usize>,
-) -> bool {
+pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize, wastes: bool) -> bool {
     let (old, heap) = (block.bytes, block.heap());
     heap::beside();
     if heap.is_some_and(|heap| !heap.may_resize_hardened(old, size)) {
         return false;
     }
     // SAFETY: passed on.
-    let stays = unsafe { resize(p, size) }.is_some();
+    let stays = unsafe { hardened::resize(p, size, wastes) }.is_some();
     if let Some(heap) = heap {
         heap.resized_hardened(old, size, !heaps::is_in_slab(p), stays);
     }

@@ -9,7 +9,7 @@
 //! Arenas are told what happens to their blocks, within their limits.
 
 use super::free::{self, dealloc_out_of_line};
-use super::hardened::{hardened_shrinks, hardened_stays, realloc_hardened, resized_at_once};
+use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
 use crate::heap::arena::hooked;
@@ -196,7 +196,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         return unsafe {
             let to = realloc_hardened(p, &block, bytes, asked, align, false);
             let may_stay = to.is_null() && !exact && bytes <= old && p.addr().is_multiple_of(align);
-            if may_stay && hardened_shrinks(p, &block, bytes.max(1)) { p } else { to }
+            if may_stay && hardened_stays(p, &block, bytes.max(1), true) { p } else { to }
         };
     }
     // SAFETY: passed on.
@@ -252,7 +252,7 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     }
     if block.kind == Kind::Hardened {
         // SAFETY: passed on.
-        return size == block.bytes || unsafe { hardened_stays(p, block, size) };
+        return size == block.bytes || unsafe { hardened_stays(p, block, size, false) };
     }
     if block.bytes <= SMALL_MAX {
         return heap::fits_still(block.bytes, size);

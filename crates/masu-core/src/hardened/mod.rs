@@ -185,30 +185,12 @@ pub fn holds(p: *const u8) -> bool {
 }
 
 /// Makes the block that starts at `p` one of `size` bytes, not 0, if it can stay where it is. Returns the bytes that it
-/// had; `None` if nothing has changed.
+/// had; `None` if nothing has changed. One that `wastes` keeps its slot, however long that is.
 ///
 /// # Safety
 /// The block must be live and the caller's, if it is one of this heap.
-#[inline]
-pub unsafe fn resize(p: *mut u8, size: usize) -> Option<usize> {
-    // SAFETY: passed on.
-    unsafe { resize_in_place(p, size, false) }
-}
-
-/// [`resize`] to fewer bytes for which there is no other memory: the block keeps its slot, however long that is.
-///
-/// # Safety
-/// As for [`resize`].
-#[cold]
-pub unsafe fn shrink(p: *mut u8, size: usize) -> Option<usize> {
-    // SAFETY: passed on.
-    unsafe { resize_in_place(p, size, true) }
-}
-
-/// # Safety
-/// As for [`resize`].
 #[inline(never)]
-unsafe fn resize_in_place(p: *mut u8, size: usize, wastes: bool) -> Option<usize> {
+pub unsafe fn resize(p: *mut u8, size: usize, wastes: bool) -> Option<usize> {
     let (address, tag) = tags::split(p.addr());
     let Some(place) = place::of(address) else {
         let stays = wastes || size > shape::MOST;

@@ -286,19 +286,22 @@ fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
         // SAFETY: live blocks, with their own lengths.
         unsafe {
             p.write_bytes(7, 100);
-            assert!(resize(p, 97) == Some(100) && look(p) == Some(Ok(97)));
-            assert!(resize(p, 104) == Some(97) && look(p) == Some(Ok(104)));
+            assert!(resize(p, 97, false) == Some(100) && look(p) == Some(Ok(97)));
+            assert!(resize(p, 104, false) == Some(97) && look(p) == Some(Ok(104)));
             assert_eq!(
                 (*p.add(96), *p.add(97), *p.add(103)),
                 (7, 0, 0),
                 "what it had left is gone"
             );
-            assert!(resize(p, 105).is_none() && resize(p, 30).is_none(), "another class");
+            assert!(
+                resize(p, 105, false).is_none() && resize(p, 30, false).is_none(),
+                "another class"
+            );
             assert_eq!(freed(free(p, 0)), Some(104));
 
             let p = block(300_000, 16);
             p.write_bytes(7, 300_000);
-            assert!(resize(p, 250_000).is_some() && resize(p, 300_000).is_none());
+            assert!(resize(p, 250_000, false).is_some() && resize(p, 300_000, false).is_none());
             let (q, _) = grow_by_moving(p, 250_000, 1 << 20, 16);
             assert!(!q.is_null() && look(p) != Some(Ok(250_000)));
             assert_eq!((*q, *q.add(249_999), *q.add(250_000), *q.add(299_999)), (7, 7, 0, 0));

@@ -82,7 +82,7 @@ pub fn beside() {
 #[cold]
 #[inline(never)]
 fn beside_another() {
-    if table::counts().1 != 0 {
+    if table::counts().1 != 0 || !crate::sharing::is_first() {
         crate::sharing::begin();
     }
 }

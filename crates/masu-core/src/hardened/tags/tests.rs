@@ -86,7 +86,7 @@ fn a_slots_next_block_has_another_tag_and_the_old_pointer_is_none() {
             assert_eq!(look(old), Some(Err(Wrong::Freed { bytes: room(7) })));
             assert!(!is_freed(old) && look(p) == Some(Ok(104)));
             // SAFETY: no longer a block of the caller's, which is seen.
-            unsafe { assert_eq!(hardened::resize(old, 100), None) };
+            unsafe { assert_eq!(hardened::resize(old, 100, false), None) };
             assert_eq!(look(at as *const u8), Some(Err(Wrong::Freed { bytes: room(7) })));
             let inside = Wrong::Inside { start: p.addr(), bytes: 104 };
             assert_eq!(look(p.wrapping_add(16)), Some(Err(inside)));
@@ -111,7 +111,10 @@ fn only_what_was_asked_for_has_the_tag() {
             assert!(has(1030));
             for size in [1024, 1272, 1100, 1041, 1272] {
                 // SAFETY: a live block.
-                assert!(unsafe { hardened::resize(p, size) }.is_some() && has(size), "{size}");
+                assert!(
+                    unsafe { hardened::resize(p, size, false) }.is_some() && has(size),
+                    "{size}"
+                );
             }
         }
         assert!(is_freed(p));
