@@ -6,8 +6,21 @@ use std::cell::Cell;
 std::thread_local! {
     /// One bit for each of the next calls, lowest first: it is refused.
     static NEXT: Cell<u64> = const { Cell::new(0) };
+    /// Pages that are locked, from a start to an end.
+    static LOCKED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// Whether nothing is unmapped.
     static UNMAPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes the calling thread's calls treat these pages as kernels before 5.18 treat locked ones.
+pub fn lock(pages: Range<usize>) {
+    LOCKED.set((pages.start, pages.end));
+}
+
+/// How many bytes of a range lie before its first locked page, if it has one.
+pub fn before_locked(range: Range<usize>) -> Option<usize> {
+    let (start, end) = LOCKED.get();
+    (start < range.end && range.start < end).then(|| start.saturating_sub(range.start))
 }
 
 /// Makes those of the calling thread's next calls fail whose bits are set.
