@@ -445,7 +445,7 @@ fn what_cannot_be_had_is_said_with_the_way_out() {
     plain.wait().expect("it ends");
     refused(
         &["prof", "-o", "heap.gz", "-p", "1"],
-        "masu: -o: `heap.gz` does not end in the name of a form",
+        "masu: -o: `heap.gz` does not end in the name of a format",
         ".pb.gz",
     );
     let place = scratch();

@@ -2,7 +2,7 @@
 //!
 //! The codes are those of `env`, `nice` and `timeout`, so scripts need no changes: 125 `masu`
 //! itself refused or failed, 126 the program was found but cannot be executed, 127 the program was
-//! not found; and 2 for a mistyped command line, as usual.
+//! not found; and 2 for a wrong command line, as usual.
 
 use std::io;
 

@@ -49,7 +49,7 @@ impl Form {
         ];
         let found = forms.iter().find(|(ending, _)| name.ends_with(ending));
         found.map(|&(_, form)| form).ok_or_else(|| {
-            Failure::new(USAGE, format!("-o: `{name}` does not end in the name of a form"))
+            Failure::new(USAGE, format!("-o: `{name}` does not end in the name of a format"))
                 .remedy("names end in .pb.gz, .html, .svg, .folded, .prof or .txt; --pprof FILE and its like take any name")
         })
     }
