@@ -164,7 +164,8 @@ fn budget() -> usize {
 }
 
 /// One tick: discards what the last one marked. `first` is what else it does.
-fn advance(first: impl FnOnce()) {
+#[inline(never)]
+fn advance(first: fn()) {
     retained::POOL.begin();
     first();
     clock::advance();
@@ -175,6 +176,7 @@ fn advance(first: impl FnOnce()) {
     retained::POOL.end();
 }
 
+#[inline(never)]
 fn purge(all: bool) -> usize {
     heap::fork::free_deferred();
     let bytes = span::empty_for_sleepers()
