@@ -232,6 +232,9 @@ fn ctrl_c_leaves_a_profile_of_the_program() {
         println!("profiles are masu's");
         return;
     }
+    // A shell that put the test into the background had it ignored.
+    // SAFETY: the default action; nothing here has a handler.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     const HOLDS: &str = "import time\nkept = [bytes(1000) for _ in range(20000)]\n\
                          print('ready', flush=True)\ntime.sleep(600)\n";
     let place = scratch();

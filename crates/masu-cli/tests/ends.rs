@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Fixture, copy, masu};
+use common::{Fixture, copy, heed_ctrl_c, masu};
 
 /// Longer than anything here may take, and shorter than waits that nothing interrupts.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -58,6 +58,7 @@ fn stderr(output: &Output) -> String {
 
 #[test]
 fn a_command_that_is_watched_gets_the_signals_of_a_process_and_its_code_is_told() {
+    heed_ctrl_c();
     let (fixture, begin) = (Fixture::new(), Instant::now());
     let command = beside(&fixture);
     let trap = "trap 'echo ended; kill $!; exit 7' TERM INT; sleep 600 >&- 2>&- & echo ready; wait";
@@ -106,6 +107,7 @@ except OSError:
     pass
 print(said.count(b'got'), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
+    heed_ctrl_c();
     let fixture = Fixture::new();
     let mut python = Command::new("python3");
     python.args(["-c", TERMINAL]).arg(beside(&fixture));

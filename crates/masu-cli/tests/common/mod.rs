@@ -16,6 +16,13 @@ use tempfile::TempDir;
 const WITNESS: &str = "#include <stddef.h>\n\
     void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }";
 
+/// Has Ctrl-C end what the test starts, although a shell that put the test into the background had it ignored: then a
+/// script's `trap` has no effect either.
+pub fn heed_ctrl_c() {
+    // SAFETY: the default action; nothing here has a handler.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+}
+
 pub struct Fixture {
     directory: TempDir,
 }
