@@ -46,9 +46,9 @@ pub fn current_or_later() -> Option<&'static Heap> {
     if current().role.get() == Role::Empty && !frees_many() { None } else { current_or_new() }
 }
 
-/// Frees of a thread without a heap after which it gets one. glibc keeps stacks of 40 MiB in all, and frees a block for
-/// each.
-const MANY: u64 = if cfg!(loom) { 1 } else { 256 };
+/// Frees of a thread without a heap after which it gets one. glibc keeps stacks of 40 MiB in all, five of the usual
+/// length, and frees a block for each. These blocks go out one by one, and nobody checks the links of such: so not many.
+const MANY: u64 = if cfg!(loom) { 1 } else { 8 };
 
 shared_static! {
     /// The last threads without a heap that freed blocks: their numbers in the upper halves, and how many in the lower.
