@@ -95,7 +95,9 @@ fn apply<'a>(
     let assignments = variables.filter_map(|variable| split_at(variable, |byte| byte == b'='));
 
     let list = |wanted| assignments.clone().find(|&(name, _)| name == wanted);
-    if let Some((_, list)) = list(LIST) {
+    if let Some((_, list)) = list(LIST)
+        && !list.is_empty()
+    {
         each_item(list, &mut |key, value| set(config, key, value, Origin::List, report));
     }
     let command = list(COMMAND);
