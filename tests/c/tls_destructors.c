@@ -212,17 +212,24 @@ static void *only_sleep(void *unused) {
     return unused;
 }
 
-CASE(detached_threads_that_never_allocate_leave_nothing) {
+static pthread_attr_t detached_attributes(void) {
     pthread_attr_t detached;
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    return detached;
+}
+
+static void start_sleeper(const pthread_attr_t *attributes) {
+    pthread_t thread;
+    asleep++;
+    CHECK(pthread_create(&thread, attributes, only_sleep, NULL) == 0, "thread");
+}
+
+CASE(detached_threads_that_never_allocate_leave_nothing) {
+    pthread_attr_t detached = detached_attributes();
     long before = 0;
     for (int round = 0; round < 200; round++) {
-        for (int i = 0; i < 16; i++) {
-            pthread_t thread;
-            asleep++;
-            CHECK(pthread_create(&thread, &detached, only_sleep, NULL) == 0, "thread");
-        }
+        for (int i = 0; i < 16; i++) start_sleeper(&detached);
         while (asleep > 0) sleep_ms(1);
         if (round == 40) before = resident_kib();
     }
@@ -239,19 +246,16 @@ static void *only_meet(void *unused) {
 
 CASE(a_thread_that_ends_and_frees_what_was_kept_of_many_leaves_nothing) {
     enum { many = 6 };
-    pthread_attr_t longest;
-    pthread_attr_init(&longest);
-    pthread_attr_setdetachstate(&longest, PTHREAD_CREATE_DETACHED);
+    pthread_attr_t longest = detached_attributes();
     pthread_attr_setstacksize(&longest, (size_t)39 << 20);
     pthread_barrier_init(&all_run, NULL, many + 1);
     long before = 0;
     for (int round = 0; round < 500; round++) {
-        pthread_t threads[many], last;
+        pthread_t threads[many];
         for (int i = 0; i < many; i++) CHECK(pthread_create(&threads[i], NULL, only_meet, NULL) == 0, "thread");
         pthread_barrier_wait(&all_run);
         for (int i = 0; i < many; i++) pthread_join(threads[i], NULL);
-        asleep++;
-        CHECK(pthread_create(&last, &longest, only_sleep, NULL) == 0, "thread");
+        start_sleeper(&longest);
         while (asleep > 0) sleep_ms(1);
         if (round == 100) before = resident_kib();
     }
