@@ -3,7 +3,7 @@
 //! They share a board of slots. A thread makes a block, swaps it with what lies in a slot drawn at random, and frees
 //! that. Half of what it frees is the other thread's, in no order, and nobody waits for anybody.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::block::Block;
 use super::sizes::Sizes;
@@ -26,9 +26,8 @@ type Slot = Mutex<Option<Block>>;
 fn run(input: &Input) -> Outcome {
     let board: Vec<Slot> = (0..input.live(SLOTS)).map(|_| Slot::default()).collect();
     let freed = team::sum_of(input.threads(2), |number| swap(&board, input, number));
-    let rest = board.into_iter().filter_map(|slot| {
-        slot.into_inner().unwrap_or_else(PoisonError::into_inner).map(Block::release)
-    });
+    let rest = board.into_iter().filter_map(|slot| slot.into_inner().expect("no thread failed"));
+    let rest = rest.map(Block::release);
     Outcome::of(rest.fold(freed, u64::wrapping_add))
 }
 
