@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
-use procfs::process::Process;
+use procfs::process::{Process, Status};
 
 use crate::failure::Failure;
 use crate::wake::{Sender, Wake};
@@ -72,6 +72,8 @@ impl Follow {
             self.resume(0, false);
         }
         loop {
+            let now = Instant::now();
+            self.expect(now);
             while let Some(status) = self.status()? {
                 let Some(signal) = status.stopped_signal() else { return Ok(Event::Ended(status)) };
                 match status.into_raw() >> 16 {
@@ -90,8 +92,7 @@ impl Follow {
                     _ => self.resume(0, [SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU].contains(&signal)),
                 }
             }
-            self.pass_on();
-            let now = Instant::now();
+            self.pass_on(now);
             if end.is_some_and(|end| end <= now) {
                 return Ok(Event::Runs);
             }
@@ -121,20 +122,31 @@ impl Follow {
         };
     }
 
-    /// Passes signals on that only this process has got.
-    fn pass_on(&mut self) {
-        let now = Instant::now();
+    /// Notes signals that this process has got and the program, it seems, has not. A look at what waits for the program
+    /// comes before the look at its stops: so a signal that it takes in between is seen by one of them.
+    fn expect(&mut self, now: Instant) {
         for shared in &mut self.shared {
             if let Some(sender) = self.wake.take(shared.signal) {
                 let is_seen = shared.seen.is_some_and(|seen| now - seen < TOGETHER);
-                shared.due = match self.is_traced && !blocks(self.process, shared.signal) {
-                    true => (!is_seen).then(|| now + TOGETHER),
-                    // Nobody sees what it gets: the terminal's reach both.
-                    false => (sender == Sender::Process).then_some(now),
-                };
+                // The terminal's reach both, also where nobody sees it.
+                let can_lack = sender == Sender::Process
+                    || self.is_traced && !has(self.process, shared.signal, |status| status.sigblk);
+                let after = if self.is_traced { TOGETHER } else { Duration::ZERO };
+                if can_lack && !is_seen {
+                    shared.due.get_or_insert(now + after);
+                }
             }
-            if shared.due.is_some_and(|due| due <= now) {
+            let is_due = shared.due.is_some_and(|due| due <= now);
+            if is_due && has(self.process, shared.signal, |status| status.shdpnd | status.sigpnd) {
                 shared.due = None;
+            }
+        }
+    }
+
+    /// Passes on what is due.
+    fn pass_on(&mut self, now: Instant) {
+        for shared in &mut self.shared {
+            if shared.due.take_if(|due| *due <= now).is_some() {
                 // SAFETY: the process has not been waited for, so the number is its own.
                 unsafe { libc::kill(self.process, shared.signal) };
             }
@@ -142,10 +154,10 @@ impl Follow {
     }
 }
 
-/// Whether the main thread of a process leaves a signal to others, so that its tracer does not see it.
-fn blocks(process: i32, signal: i32) -> bool {
+/// Whether a set of a process or its main thread, such as that of blocked signals, has this one.
+fn has(process: i32, signal: i32, set: fn(&Status) -> u64) -> bool {
     let status = Process::new(process).and_then(|process| process.status());
-    status.is_ok_and(|status| status.sigblk >> (signal - 1) & 1 == 1)
+    status.is_ok_and(|status| set(&status) >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(test)]
@@ -220,6 +232,34 @@ mod tests {
             // Without it the signals below would end the test.
             kept.push(follow);
         }
+
+        // A program that blocks it, if only for now, as shells do when they start one: its tracer sees nothing. The
+        // same signal may still come to it from where this one came from.
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        // SAFETY: between fork and exec it only makes system calls.
+        unsafe {
+            command.pre_exec(|| {
+                std::mem::forget(Hold::back(&[SIGINT]));
+                Ok(())
+            })
+        };
+        let child = command.spawn().unwrap();
+        let mut follow = Follow::of(&child).unwrap();
+        let waits = || has(child.id() as i32, SIGINT, |status| status.shdpnd);
+        let begun = Instant::now();
+        low_level::raise(SIGINT).unwrap();
+        assert_eq!(follow.next(Some(TOGETHER / 5)).unwrap(), Event::Runs);
+        let is_early = waits();
+        assert!(!is_early || begun.elapsed() >= TOGETHER, "passed on at once");
+        while !waits() {
+            assert_eq!(follow.next(Some(TOGETHER)).unwrap(), Event::Runs);
+        }
+        send(&child, libc::SIGKILL);
+        assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
+        let end = follow.next(PATIENCE).unwrap();
+        assert_eq!(end, Event::Ended(ExitStatus::from_raw(libc::SIGKILL)));
+        kept.push(follow);
 
         let script = "trap 'echo int' INT; trap 'echo term; exit 7' TERM; echo ready\n\
                       while :; do sleep 0.01; done";
