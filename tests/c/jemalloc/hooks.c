@@ -138,9 +138,20 @@ static char *part(void *addr, size_t size, size_t offset, size_t length) {
     return (char *)addr + offset;
 }
 
+// A hook of one kind stands still, once, until the test lets it go on.
+static atomic_int stops = KINDS, stands = KINDS;
+
+static void may_stop(enum what kind) {
+    int expected = (int)kind;
+    if (!atomic_compare_exchange_strong(&stops, &expected, KINDS)) return;
+    stands = (int)kind;
+    while (stands == (int)kind) usleep(100);
+}
+
 static bool commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length,
                    unsigned arena) {
     (void)hooks, (void)arena;
+    may_stop(COMMIT);
     char *at = part(addr, size, offset, length);
     if (refuses(COMMIT)) return true;
     // Zeroed, also what was committed: that would be a mistake.
@@ -190,6 +201,7 @@ static bool split(extent_hooks_t *hooks, void *addr, size_t size, size_t size_a,
     find(addr, size)->size = size_a;
     add((uintptr_t)addr + size_a, size_b, hooks);
     pthread_mutex_unlock(&lock);
+    may_stop(SPLIT);
     return false;
 }
 
@@ -612,6 +624,87 @@ CASE(threads_share_an_arena_whatever_its_hooks_refuse) {
         CHECK(allocated == 0, "%zu bytes are left, seed %u", allocated, seed);
         refused = one_in = 0;
         CHECK(calls[ALLOC] && calls[DALLOC], "nothing happened");
+        end(arena);
+    }
+}
+
+// Three blocks of a unit each in one extent, which begins at the first one. Nothing decays.
+static unsigned create_three(char *parts[3]) {
+    unsigned arena = create();
+    int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+    ssize_t never = -1;
+    CHECK(WRITE("arenas.dirty_decay_ms", never) == 0, "decay");
+    refused = 1 << DALLOC;
+    dallocx(mallocx(3 * UNIT, flags), flags);
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(mallocx(UNIT, flags), "block %zu", i);
+        parts[i] = (char *)extents[0].at + i * UNIT;
+    }
+    CHECK(extent_count == 1 && extents[0].size == 3 * UNIT, "%zu extents", extent_count);
+    return arena;
+}
+
+// Frees a block whose pages are decommitted then, and stay in the extent.
+static void decommit_block(unsigned arena, char *block) {
+    refused = 1 << DALLOC | 1 << SPLIT;
+    unsigned before = calls[DECOMMIT];
+    dallocx(block, 0);
+    CHECK(to(arena, ".purge") == 0 && calls[DECOMMIT] > before, "not decommitted");
+    refused = 0;
+}
+
+static void *grow_to_two(void *block) {
+    CHECK(xallocx(block, 2 * UNIT, 0, 0) == 2 * UNIT, "does not grow");
+    return NULL;
+}
+
+static void *purge_it(void *arena) {
+    CHECK(to((unsigned)(uintptr_t)arena, ".purge") == 0, "purge");
+    return NULL;
+}
+
+static pthread_t until_it_stands(enum what kind, void *(*act)(void *), void *argument) {
+    pthread_t thread;
+    stops = (int)kind;
+    CHECK(pthread_create(&thread, NULL, act, argument) == 0, "no thread");
+    while (stands != (int)kind) usleep(100);
+    return thread;
+}
+
+static void go_on(pthread_t thread) {
+    stands = KINDS;
+    pthread_join(thread, NULL);
+}
+
+CASE(an_extent_is_not_split_while_pages_in_it_are_committed) {
+    char *parts[3];
+    unsigned arena = create_three(parts);
+    decommit_block(arena, parts[1]);
+    dallocx(parts[2], 0);
+    pthread_t thread = until_it_stands(COMMIT, grow_to_two, parts[0]);
+    unsigned splits = calls[SPLIT];
+    CHECK(to(arena, ".purge") == 0 && calls[SPLIT] == splits, "split beside a commit");
+    go_on(thread);
+    // It was not forgotten.
+    CHECK(to(arena, ".purge") == 0, "purge");
+    CHECK(extent_count == 1 && extents[0].size == 2 * UNIT, "%zu bytes", extents[0].size);
+    end(arena);
+}
+
+CASE(no_pages_are_committed_in_an_extent_that_is_being_split) {
+    for (size_t size = 100000; size <= UNIT; size += UNIT - 100000) {
+        char *parts[3];
+        unsigned arena = create_three(parts);
+        decommit_block(arena, parts[0]);
+        dallocx(parts[2], 0);
+        pthread_t thread = until_it_stands(SPLIT, purge_it, (void *)(uintptr_t)arena);
+        int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+        unsigned commits = calls[COMMIT];
+        CHECK(mallocx(size, flags) && extent_count == 3, "%zu extents", extent_count);
+        go_on(thread);
+        CHECK(calls[COMMIT] == commits, "committed");
+        // Now they are.
+        CHECK(mallocx(UNIT, flags) && calls[COMMIT] == commits + 1, "not committed");
         end(arena);
     }
 }

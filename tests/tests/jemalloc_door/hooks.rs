@@ -18,6 +18,8 @@ masu_tests::cases! {
     hooks_may_be_few,
     default_hooks_can_be_read_called_and_wrapped,
     threads_share_an_arena_whatever_its_hooks_refuse,
+    an_extent_is_not_split_while_pages_in_it_are_committed,
+    no_pages_are_committed_in_an_extent_that_is_being_split,
     a_reset_arena_serves_again_and_a_destroyed_one_gives_all_back,
     a_childs_arena_is_its_own,
     hook_memory_counts_in_the_figures,

@@ -63,6 +63,8 @@ pub struct Chunk {
     pub freed: Cell<u64>,
     /// The last round of the purge in which its extent was not taken back.
     pub kept: Cell<u32>,
+    /// Runs that begin in it and are being committed.
+    pub commits: Cell<u32>,
     /// Whether nothing is known of its extent: see [`Memory::after_fork_in_child`].
     ///
     /// [`Memory::after_fork_in_child`]: super::memory::Memory::after_fork_in_child
@@ -160,6 +162,7 @@ impl Chunk {
         self.unused.set(UNITS);
         self.longest.set(UNITS);
         self.kept.set(0);
+        self.commits.set(0);
         self.frozen.set(false);
         self.heap.store(heap, Ordering::Relaxed);
     }
@@ -205,19 +208,28 @@ impl Chunk {
         self.after().filter(|next| !next.starts.get())
     }
 
+    /// The first chunk of its extent, and how many there are. O(chunks of it).
+    #[cold]
+    #[inline(never)]
+    pub fn whole_extent(&'static self) -> (&'static Chunk, usize) {
+        let mut first = self;
+        while let Some(before) = first.before().filter(|_| !first.starts.get()) {
+            first = before;
+        }
+        let (mut n, mut last) = (1, first);
+        while let Some(next) = last.next_of_extent() {
+            last = next;
+            n += 1;
+        }
+        (first, n)
+    }
+
     /// The extent that it lies in. O(chunks of it).
     #[cold]
     #[inline(never)]
     pub fn extent(&'static self) -> Extent {
-        let (mut first, mut last) = (self, self);
-        while let Some(before) = first.before().filter(|_| !first.starts.get()) {
-            first = before;
-        }
-        while let Some(next) = last.next_of_extent() {
-            last = next;
-        }
-        let at = first.at.get();
-        Extent { at, size: last.at.get() + CHUNK - at }
+        let (first, n) = self.whole_extent();
+        Extent { at: first.at.get(), size: n * CHUNK }
     }
 
     /// Makes sure that it has records of its pages. Returns `false` if there is no memory for them.
@@ -323,12 +335,7 @@ impl Chunk {
 
     #[cold]
     #[inline(never)]
-    fn next_of(
-        &self,
-        from: usize,
-        set: impl Fn(&Pages) -> &Bits,
-        all: bool,
-    ) -> Option<(usize, usize)> {
+    fn next_of(&self, from: usize, set: fn(&Pages) -> &Bits, all: bool) -> Option<(usize, usize)> {
         let Some(pages) = self.pages.get() else {
             return (all && from == 0).then_some((0, UNITS));
         };

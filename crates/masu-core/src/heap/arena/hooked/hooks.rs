@@ -103,6 +103,16 @@ pub struct Extent {
     pub size: usize,
 }
 
+impl Extent {
+    /// No extent.
+    pub const NONE: Extent = Extent { at: 0, size: 0 };
+
+    /// Whether an address lies in it.
+    pub fn holds(&self, at: usize) -> bool {
+        at.wrapping_sub(self.at) < self.size
+    }
+}
+
 fn pointer(at: usize) -> *mut c_void {
     core::ptr::with_exposed_provenance_mut(at)
 }

@@ -10,7 +10,7 @@
 //! 4. only the thread that made a chunk `busy`, or took pages for the time of a hook's call, touches it or them.
 
 use super::chunk::{Chunk, State, mark};
-use super::hooks::{Caller, Hooks};
+use super::hooks::{Caller, Extent, Hooks};
 use super::list::{Links, List};
 use super::map;
 use super::records::Records;
@@ -41,6 +41,8 @@ pub struct Memory {
     pub looked: AtomicU64,
     /// Whether a thread purges, joins extents or destroys.
     pub busy: Cell<bool>,
+    /// What a hook is splitting or joining: pages there that must be committed first are not taken.
+    pub(super) changing: Cell<Extent>,
     /// Rounds of the purge.
     pub round: Cell<u32>,
     pub all: List,
@@ -84,6 +86,7 @@ impl Memory {
             mapped: AtomicUsize::new(0),
             looked: AtomicU64::new(0),
             busy: Cell::new(false),
+            changing: Cell::new(Extent::NONE),
             round: Cell::new(0),
             all: List::new(all),
             open: List::new(room),
@@ -201,6 +204,7 @@ impl Memory {
             Want::Huge(bytes, align) => self.take_chunks(bytes, align),
         }?;
         self.used.fetch_add(run.n * UNIT, Ordering::Relaxed);
+        self.begin_commit(&run);
         Some(run)
     }
 
@@ -211,12 +215,17 @@ impl Memory {
         while let Some(chunk) = at {
             at = self.open.next(chunk);
             if chunk.unused.get() >= n
+                && self.is_settled(chunk)
                 && let Some(first) = chunk.take_pages(n, align)
             {
                 return Some(self.taken(chunk, first, n));
             }
         }
-        let chunk = self.free.front().filter(|chunk| chunk.ensure_pages(&self.records))?;
+        let mut at = self.free.front();
+        while let Some(chunk) = at.filter(|chunk| !self.is_settled(chunk)) {
+            at = self.free.next(chunk);
+        }
+        let chunk = at.filter(|chunk| chunk.ensure_pages(&self.records))?;
         self.free.remove(chunk);
         chunk.state.set(State::Open);
         self.open.push_back(chunk);
@@ -250,7 +259,10 @@ impl Memory {
         let mut at = self.free.front();
         while let Some(chunk) = at {
             at = self.free.next(chunk);
-            if chunk.at.get().is_multiple_of(align) && free_from(chunk, n) == n {
+            if chunk.at.get().is_multiple_of(align)
+                && free_from(chunk, n) == n
+                && !self.changing.get().holds(chunk.at.get())
+            {
                 return Some(self.take_range(chunk, n, bytes));
             }
         }
@@ -413,6 +425,7 @@ impl Memory {
         if !self.busy.replace(false) {
             return;
         }
+        self.end_change();
         let mut at = self.all.front();
         while let Some(chunk) = at {
             at = self.all.next(chunk);

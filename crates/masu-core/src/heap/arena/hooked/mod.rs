@@ -20,12 +20,13 @@
 //! 3. one thread at a time purges, joins or destroys ([`Memory::busy`](memory::Memory)).
 //!
 //! If a process forks while another thread is in a hook, the memory that the hook was called for stays in
-//! use in the child, for good: no more than that is lost.
+//! use in the child, for good, and its extent stays whole: no more than that is lost.
 //!
 //! Why no model check of its own: the gate guards what threads share here, and its check is `models/gate`.
 //! The tree of addresses only grows, and only the owner of an address changes its entry.
 
 mod chunk;
+mod commit;
 mod default;
 pub mod hooks;
 mod list;
@@ -274,6 +275,7 @@ impl Arena {
                 self.go_out(inside);
                 let done = self.commit(&it);
                 let inside = self.go_in();
+                self.memory.end_commit(&it);
                 if done && matches!(want, Want::Huge(..)) {
                     self.memory.settled(&it);
                 } else if !done {
@@ -306,34 +308,6 @@ impl Arena {
         self.go_out(inside);
         caller.dalloc(Extent { at, size: n * CHUNK }, committed);
         (None, self.go_in())
-    }
-
-    /// Commits those of the caller's pages that need it. Returns `false` if there is no memory. Outside
-    /// the gate.
-    #[cold]
-    #[inline(never)]
-    fn commit(&'static self, run: &Run) -> bool {
-        let caller = self.memory.caller();
-        for (chunk, first, n) in run.parts() {
-            let mut from = first;
-            loop {
-                let inside = self.go_in();
-                let range = chunk.next_decommitted(from).filter(|(at, _)| *at < first + n);
-                let extent = chunk.extent();
-                self.go_out(inside);
-                let Some((at, len)) = range else { break };
-                let len = len.min(first + n - at);
-                let offset = chunk.at.get() + at * UNIT - extent.at;
-                if !caller.part(|hooks| hooks.commit, extent, offset, len * UNIT) {
-                    return false;
-                }
-                let inside = self.go_in();
-                chunk.set((at, len), false, false, false);
-                self.go_out(inside);
-                from = at + len;
-            }
-        }
-        true
     }
 
     /// Takes back a freed block that lies in hook memory. Inside the gate. Returns the bytes after which it may

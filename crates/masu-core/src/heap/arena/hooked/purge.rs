@@ -92,7 +92,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn purge_next(&'static self, before: Option<u64>) -> bool {
-        let inside = self.go_in();
+        let mut inside = self.go_in();
         let memory = &self.memory;
         let old = |chunk: &&Chunk| before.is_none_or(|before| chunk.freed.get() <= before);
         let Some(chunk) = memory.queue.front().filter(old) else {
@@ -102,34 +102,35 @@ impl Arena {
         memory.queue.remove(chunk);
         let free = chunk.state.get() == State::Free;
         let round = memory.round.get();
+        let mut later = false;
         if free && chunk.kept.get() != round {
             let (first, n) = memory.free_around(chunk);
             let extent = first.extent();
-            self.each(first, n, |chunk| {
-                memory.free.remove(chunk);
-                chunk.state.set(State::Busy);
-            });
-            self.go_out(inside);
-            if self.give_range(first, n, extent) {
-                return true;
-            }
-            let inside = self.go_in();
-            self.each(first, n, |other| {
-                other.kept.set(round);
-                if !core::ptr::eq(other, chunk) {
-                    other.state.set(State::Free);
-                    memory.free.push_front(other);
+            later = !memory.begin_change(extent);
+            if !later {
+                self.each(first, n, |chunk| {
+                    memory.free.remove(chunk);
+                    chunk.state.set(State::Busy);
+                });
+                self.go_out(inside);
+                if self.give_range(first, n, extent) {
+                    return true;
                 }
-            });
-            self.go_out(inside);
-        } else {
-            if free {
-                memory.free.remove(chunk);
-                chunk.state.set(State::Busy);
+                inside = self.go_in();
+                memory.end_change();
+                self.each(first, n, |chunk| {
+                    chunk.kept.set(round);
+                    chunk.state.set(State::Free);
+                    memory.free.push_front(chunk);
+                });
             }
-            self.go_out(inside);
         }
-        self.purge_pages(chunk);
+        if free {
+            memory.free.remove(chunk);
+            chunk.state.set(State::Busy);
+        }
+        self.go_out(inside);
+        self.purge_pages(chunk, later);
         true
     }
 
@@ -141,8 +142,8 @@ impl Arena {
         }
     }
 
-    /// Splits busy chunks off their extent and gives them to the dalloc hook. Returns `false` if a
-    /// hook refused.
+    /// Splits busy chunks off their extent, which is marked as changing, and gives them to the dalloc hook. Returns
+    /// `false` if a hook refused.
     #[cold]
     #[inline(never)]
     fn give_range(&'static self, first: &'static Chunk, n: usize, extent: Extent) -> bool {
@@ -158,17 +159,18 @@ impl Arena {
             if !hooks.split(extent, at - extent.at, committed) {
                 return false;
             }
-            self.starts(at, true);
+            self.starts(at);
             extent = Extent { at, size: extent.at + extent.size - at };
         }
         if extent.size > size {
             if !hooks.split(extent, size, committed) {
                 return false;
             }
-            self.starts(at + size, true);
+            self.starts(at + size);
         }
         // From when the hook has it, the address may be any other code's.
         let inside = self.go_in();
+        self.memory.end_change();
         let mut chunks = None;
         self.each(first, n, |chunk| chunk.pooled.set(chunks.replace(chunk)));
         (0..n).for_each(|i| map::leave(at + i * CHUNK));
@@ -187,23 +189,24 @@ impl Arena {
         gone
     }
 
-    /// Notes whether an extent begins at an address.
+    /// Notes that an extent begins at an address.
     #[cold]
     #[inline(never)]
-    pub(super) fn starts(&'static self, at: usize, starts: bool) {
+    fn starts(&'static self, at: usize) {
         let inside = self.go_in();
         if let Some(chunk) = map::find(at) {
-            chunk.starts.set(starts);
+            chunk.starts.set(true);
         }
         self.go_out(inside);
     }
 
-    /// Purges the dirty pages of an open chunk that are not in use, or of a busy one, which is then free.
+    /// Purges the dirty pages of an open chunk that are not in use, or of a busy one, which is then free. The purge comes
+    /// back to it if some stay dirty, or `later`.
     #[cold]
     #[inline(never)]
-    fn purge_pages(&'static self, chunk: &'static Chunk) {
+    fn purge_pages(&'static self, chunk: &'static Chunk, later: bool) {
         let hooks = self.memory.caller();
-        let (mut from, mut dirty) = (0, false);
+        let (mut from, mut again) = (0, later);
         loop {
             let inside = self.go_in();
             let range = chunk.next_dirty(from);
@@ -215,7 +218,7 @@ impl Arena {
             let Some((first, n)) = range else { break };
             let offset = chunk.at.get() + first * UNIT - extent.at;
             let outcome = purge_part(&hooks, extent, offset, n * UNIT);
-            dirty |= outcome.0;
+            again |= outcome.0;
             let inside = self.go_in();
             chunk.unhold(first, n);
             chunk.set((first, n), outcome.0, outcome.1, outcome.2);
@@ -234,7 +237,7 @@ impl Arena {
             State::Open if chunk.unused.get() != 0 => memory.open.push_back(chunk),
             _ => {}
         }
-        if dirty {
+        if again {
             memory.queue.push_back(chunk);
         }
         self.go_out(inside);
@@ -277,23 +280,5 @@ impl Arena {
         if let Some(part) = part.filter(|part| !hooks.dalloc(*part, true)) {
             hooks.destroy(part, true);
         }
-    }
-}
-
-impl Chunk {
-    /// The first chunk of its extent, and how many there are.
-    #[cold]
-    #[inline(never)]
-    fn whole_extent(&'static self) -> (&'static Chunk, usize) {
-        let mut first = self;
-        while let Some(before) = first.before().filter(|_| !first.starts.get()) {
-            first = before;
-        }
-        let (mut n, mut last) = (1, first);
-        while let Some(next) = last.next_of_extent() {
-            last = next;
-            n += 1;
-        }
-        (first, n)
     }
 }

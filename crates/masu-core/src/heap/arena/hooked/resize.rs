@@ -125,12 +125,14 @@ impl Arena {
         let Some(first) = map::find(end) else { return (inside, None) };
         let run = self.memory.take_range(first, n, 0);
         self.memory.used.fetch_add(n * CHUNK, Ordering::Relaxed);
+        self.memory.begin_commit(&run);
         if !run.decommitted {
             return (inside, Some(run));
         }
         self.go_out(inside);
         let done = self.commit(&run);
         let inside = self.go_in();
+        self.memory.end_commit(&run);
         if done {
             self.memory.settled(&run);
             return (inside, Some(run));
@@ -148,6 +150,7 @@ impl Arena {
                 && next.state.get() == State::Free
                 && !next.starts.get()
                 && free_from(next, n) == n
+                && !self.memory.changing.get().holds(at)
         })
     }
 
@@ -170,16 +173,25 @@ impl Arena {
             let starts = free.is_some_and(|next| next.starts.get());
             let run = free.map_or(0, |next| free_from(next, n - have));
             let committed = free.is_none_or(|next| next.is_committed());
+            let both =
+                that.map_or(this, |that| Extent { at: this.at, size: this.size + that.size });
+            let fixed = fixed || starts && !self.memory.begin_change(both);
             self.go_out(inside);
             if fixed {
                 return;
             }
             match that {
                 Some(that) if starts => {
-                    if !hooks.merge(this, that, committed) {
+                    let joined = hooks.merge(this, that, committed);
+                    let inside = self.go_in();
+                    if let Some(next) = next.filter(|_| joined) {
+                        next.starts.set(false);
+                    }
+                    self.memory.end_change();
+                    self.go_out(inside);
+                    if !joined {
                         return;
                     }
-                    self.starts(at, false);
                     have += run;
                 }
                 Some(_) => have += run,
