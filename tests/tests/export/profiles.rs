@@ -114,11 +114,11 @@ fn requests_that_overlap_share_the_sampling() {
         let to = address.clone();
         thread::spawn(move || get(&to, &path))
     };
-    let first = ask("allocs", 2);
+    let first = ask("allocs", 4);
     until("it samples", || rate(&process) != 0);
     begin(&mut process);
     until("it fills its cache of 20 MB", || account::rss(id).expect("it runs") > 24 << 20);
-    let (second, delta) = (ask("allocs", 4), ask("delta_heap", 3));
+    let (second, delta) = (ask("allocs", 8), ask("delta_heap", 6));
     let first = first.join().expect("an answer");
     assert_eq!(rate(&process), 16 << 10, "the first to be done has ended it for the others");
     // Another command is told.
