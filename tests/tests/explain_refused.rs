@@ -1,12 +1,13 @@
 //! Whoever cannot see into a process is told why, and the way out; and nobody is ever shown a wrong number.
 
+use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use masu_tests::running::{Running, command, masu};
 use masu_tests::{Compile, Program, is_masu, library, scratch, tool};
@@ -62,8 +63,13 @@ fn a_process_that_is_none_or_has_ended() {
     }
     // A process that has ended, and that nobody has waited for yet.
     let mut ended = Command::new("true").spawn().expect("it runs");
-    sleep(Duration::from_millis(100));
     let id = ended.id().to_string();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let state = || fs::read_to_string(format!("/proc/{id}/stat")).expect("nobody has waited");
+    while !state().contains(") Z ") {
+        assert!(Instant::now() < deadline, "`true` does not end");
+        sleep(Duration::from_millis(10));
+    }
     for question in questions(&id) {
         is_refused(&masu(&question), &format!("masu: process {id} has ended"), "masu watch");
     }

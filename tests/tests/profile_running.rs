@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use masu_profile::Profile;
 use masu_tests::{Compile, Program, is_masu, library, scratch};
@@ -27,6 +27,22 @@ fn done(command: &mut Command) -> (i32, String, String) {
 fn told(output: Output) -> (i32, String, String) {
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// The rate that a process samples at.
+fn rate(process: u32) -> u64 {
+    let (memory, engines) = masu_inspect::engines(process).expect("it runs on masu");
+    engines[0].profile_state(&memory).expect("readable").rate
+}
+
+/// Waits until a command samples a process, and then as long as it may take to read what there is.
+fn await_sampling(process: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while rate(process) == 0 {
+        assert!(Instant::now() < deadline, "it is not sampled");
+        sleep(Duration::from_millis(20));
+    }
+    sleep(Duration::from_millis(400));
 }
 
 /// A program with two hundred places that allocate, which waits for its first byte of input.
@@ -59,15 +75,13 @@ impl Sites {
         let mut all = vec!["prof", "-p", &id, "--rate", "16KiB"];
         all.extend(arguments);
         let child = masu(&all).spawn().expect("the command is built");
-        sleep(Duration::from_millis(500));
+        await_sampling(self.0.id());
         self.begins();
         told(child.wait_with_output().expect("it ends"))
     }
 
-    /// Its state in the eyes of the command: the rate that it samples at.
     fn rate(&self) -> u64 {
-        let (memory, engines) = masu_inspect::engines(self.0.id()).expect("it runs on masu");
-        engines[0].profile_state(&memory).expect("readable").rate
+        rate(self.0.id())
     }
 }
 
@@ -177,7 +191,7 @@ fn a_process_that_ends_meanwhile_leaves_what_was_read() {
     let id = sites.id();
     let prof =
         masu(&["prof", "-p", &id, "--rate", "16KiB", "--for", "60s"]).spawn().expect("built");
-    sleep(Duration::from_millis(500));
+    await_sampling(sites.0.id());
     sites.begins();
     sleep(Duration::from_millis(1500));
     drop(sites.0.stdin.take());
@@ -197,9 +211,8 @@ fn two_at_once_and_what_the_program_does_itself() {
     let mut sites = Sites::start();
     let id = sites.id();
     let mut prof = masu(&["prof", "-p", &id, "--for", "60s"]).spawn().expect("built");
-    sleep(Duration::from_millis(500));
+    await_sampling(sites.0.id());
     sites.begins();
-    sleep(Duration::from_millis(300));
     assert_eq!(sites.rate(), 512 << 10);
     let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--for", "1s"]));
     assert_eq!(code, 2);
@@ -216,7 +229,7 @@ fn two_at_once_and_what_the_program_does_itself() {
     assert_eq!(sites.rate(), 0);
     // One that is interrupted shows what it has.
     let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "60s"]).spawn().expect("built");
-    sleep(Duration::from_millis(900));
+    await_sampling(sites.0.id());
     // SAFETY: a signal to the child.
     unsafe { libc::kill(prof.id() as i32, libc::SIGINT) };
     let (code, said, _) = told(prof.wait_with_output().expect("it ends"));
@@ -308,15 +321,10 @@ int main(void) {
     let mut out = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
     assert_eq!(out.next().expect("a line").expect("text"), "ready");
     let id = parent.id().to_string();
-    let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "2s"]).spawn().expect("built");
-    sleep(Duration::from_millis(500));
+    let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "5s"]).spawn().expect("built");
+    await_sampling(parent.id());
     parent.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
     let child: u32 = out.next().expect("a line").expect("text").parse().expect("a number");
-    let rate = |process| {
-        let (memory, engines) = masu_inspect::engines(process).expect("on masu");
-        engines[0].profile_state(&memory).expect("readable").rate
-    };
-    sleep(Duration::from_millis(300));
     let rates = (rate(parent.id()), rate(child));
     // SAFETY: a signal to the child.
     unsafe { libc::kill(child as i32, libc::SIGKILL) };

@@ -1,5 +1,6 @@
 //! `masu stats -p` says what the process says itself, in the same form.
 
+use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
@@ -102,7 +103,10 @@ fn statistics_of(
     running.says("ready");
     let id = running.id().to_string();
     // It says that it is ready a moment before it waits, which takes another block.
-    std::thread::sleep(Duration::from_millis(100));
+    let state = || fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+    while !state().contains(") S ") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let output = masu(&["stats", "--json", "-p", &id]);
     assert_eq!(output.status.code(), Some(0));
     let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");

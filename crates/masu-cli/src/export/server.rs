@@ -145,8 +145,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, mut stopper) = UnixStream::pair().unwrap();
+        let (begins, begun) = std::sync::mpsc::channel();
         let server = thread::spawn(move || {
-            let slow = |request: &Request, _: &Gone<'_>| {
+            let slow = move |request: &Request, _: &Gone<'_>| {
+                begins.send(()).unwrap();
                 thread::sleep(Duration::from_millis(200));
                 Answer::of(http::TEXT, request.path.clone().into_bytes())
             };
@@ -156,7 +158,7 @@ mod tests {
         let _silent = TcpStream::connect(address).unwrap();
         let mut asks = TcpStream::connect(address).unwrap();
         asks.write_all(b"GET /slow HTTP/1.1\r\n\r\n").unwrap();
-        thread::sleep(Duration::from_millis(50));
+        begun.recv().unwrap();
         stopper.write_all(b"x").unwrap();
         let start = Instant::now();
         server.join().unwrap();
