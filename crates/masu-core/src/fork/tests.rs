@@ -1,6 +1,7 @@
 //! Blocks and spans freed while a fork stands still.
 
 use super::*;
+use crate::config::{Config, OnError};
 use crate::deferred;
 use crate::huge;
 use crate::own_process::alone;
@@ -90,6 +91,30 @@ fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zer
             }
         }
     );
+}
+
+/// It waits on a list, on which it must not be twice.
+#[test]
+fn a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once() {
+    alone!(a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once, || {
+        const LEN: usize = 4 << 20;
+        let config = Config { on_error: OnError::Report, ..Config::DEFAULT };
+        settings::apply(&config, false);
+        let p = huge::alloc(LEN, 16);
+        while_a_fork_stands_still(|| {
+            // SAFETY: a live block, freed once; the second free is seen.
+            unsafe {
+                assert_eq!(huge::give(p), LEN);
+                assert_eq!((huge::usable_size(p), huge::around(p)), (0, None));
+                assert_eq!(huge::give(p), 0);
+            }
+        });
+        assert!(!deferred::any());
+        let q = huge::alloc(LEN, 16);
+        assert_eq!((q, huge::usable_size(q)), (p, LEN));
+        // SAFETY: a live block.
+        assert_eq!(unsafe { huge::give(q) }, LEN);
+    });
 }
 
 /// The other threads sleep for ever, as if they did not exist any more.

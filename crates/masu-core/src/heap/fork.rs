@@ -113,9 +113,7 @@ fn free_all_deferred() {
             match kind {
                 Kind::Span => span::pool::give(span_at(at)),
                 Kind::Run => run::pool::give(&[at]),
-                Kind::Huge => {
-                    huge::give(at as *mut u8);
-                }
+                Kind::Huge => huge::give_left(at as *mut u8),
                 Kind::Hardened => hardened::free_deferred(at as *mut u8),
                 Kind::Claimed => give_up_claimed(at),
             }

@@ -176,9 +176,29 @@ fn place_to_move(space: &Locked, bytes: usize, align: usize, had: usize) -> Opti
 /// # Safety
 /// `p` must be a live huge block, and the caller's.
 pub unsafe fn give(p: *mut u8) -> usize {
+    // SAFETY: passed on.
+    unsafe { give_once(p, false) }
+}
+
+/// Frees a block that was left while a fork stood still.
+///
+/// # Safety
+/// The block must have been left so.
+pub unsafe fn give_left(p: *mut u8) {
+    // SAFETY: the caller's once more, to free.
+    unsafe { give_once(p, true) };
+}
+
+/// # Safety
+/// As for [`give`], or, if it `waited`, for [`give_left`].
+#[inline(never)]
+unsafe fn give_once(p: *mut u8, waited: bool) -> usize {
     let Some(unit) = unit_of(p) else { return 0 };
     let space = Locked::enter();
     let record = record(unit);
+    if waited {
+        record.left.store(false, Ordering::Relaxed);
+    }
     if !record.is_live() {
         // Another thread has just freed it.
         drop(space);
@@ -187,6 +207,10 @@ pub unsafe fn give(p: *mut u8) -> usize {
     }
     let bytes = record.bytes.get();
     let Some(space) = space else {
+        if record.left.swap(true, Ordering::Relaxed) {
+            report::double_free(p);
+            return 0;
+        }
         // The link is written to a block whose pages may all have moved on.
         record.dirty.set(record.dirty.get().max(size_of::<usize>()));
         // SAFETY: a live block of the caller's, which gives it up.

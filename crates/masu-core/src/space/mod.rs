@@ -26,7 +26,7 @@
 //! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.
 //! 4. a range has units of one window. Those of chunks are never dirty: the pool of pages keeps pages itself.
 //! 5. the holder of the lock alone touches lists and records, except that a live range's owner reads its record,
-//!    and `dirty` in it is the owner's while a fork stands still, and that code that asks what a mistaken pointer is
+//!    and `dirty` and `left` in it are the owner's while a fork stands still, and that code that asks what a mistaken pointer is
 //!    compares words of any.
 //! 6. only the thread that took it out uses the memory of a range that is in no list and not live.
 //!

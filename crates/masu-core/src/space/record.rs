@@ -3,7 +3,7 @@
 use super::moved::APART;
 use crate::clock::Tick;
 use crate::region::{self, UNIT_STRIDE, UNITS_BELOW};
-use crate::sync::Ordering;
+use crate::sync::{AtomicBool, Ordering};
 use core::cell::Cell;
 
 /// A unit's record. All zero: the unit is not the first of a range.
@@ -15,6 +15,8 @@ pub struct Record {
     pub stuck: Cell<bool>,
     /// Whether a clean range is not mapped: its addresses went back, or it was never wanted.
     pub bare: Cell<bool>,
+    /// Whether the live block was freed while a fork stood still, and waits for its end.
+    pub left: AtomicBool,
     /// Next range in its list.
     pub next: Cell<u32>,
     /// Previous range in its list.
@@ -63,7 +65,7 @@ static FIRST_RECORDS: First = unsafe { core::mem::zeroed() };
 impl Record {
     /// Whether a live block starts here.
     pub fn is_live(&self) -> bool {
-        self.state.get() == RangeState::Live
+        self.state.get() == RangeState::Live && !self.left.load(Ordering::Relaxed)
     }
 
     /// Notes that its units lie in `n` mappings of their own.

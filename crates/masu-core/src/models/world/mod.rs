@@ -211,7 +211,7 @@ pub mod huge {
     ///
     /// # Safety
     /// None is needed.
-    pub unsafe fn give(_: *mut u8) -> usize {
+    pub unsafe fn give_left(_: *mut u8) {
         unreachable!()
     }
 }
