@@ -40,6 +40,7 @@
 
 use crate::heap::{self, arena};
 use crate::lock::{DISCARD, Lock, fork};
+use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::sys::ptracer;
 use crate::{hardened, purge, run, settings, sharding, sharing, space, span};
 
@@ -78,10 +79,19 @@ fn each_lock(f: fn(&'static Lock)) {
     first().for_each(f);
 }
 
+shared_static! {
+    /// Forks in progress in handlers of the fork that has the locks. The forking thread's alone.
+    static INNER: AtomicU32 = AtomicU32::new(0);
+}
+
 /// Before a fork: takes every lock, in order, then marks them. The calling thread may still allocate and
 /// free. A process's only thread needs no locks, and may hold one: its signal handler forks while
-/// `malloc` runs.
+/// `malloc` runs. A fork in a handler of a fork finds that its thread has all locks.
 pub fn prepare() {
+    if fork::is_forking_thread() {
+        INNER.fetch_add(1, Ordering::Relaxed);
+        return;
+    }
     if sharing::is_alone() {
         return;
     }
@@ -92,12 +102,17 @@ pub fn prepare() {
     each_lock(|lock| unsafe { lock.mark_fork() });
 }
 
-/// After a fork, in the parent. Returns `false` if `prepare` found one thread and did nothing.
+/// After a fork, in the parent. Returns `false` if `prepare` did nothing: it found one thread, or an outer fork.
 ///
 /// # Safety
 /// The calling thread must have called [`prepare`].
 pub unsafe fn parent() -> bool {
     if !fork::is_forking_thread() {
+        return false;
+    }
+    let inner = INNER.load(Ordering::Relaxed);
+    if inner != 0 {
+        INNER.store(inner - 1, Ordering::Relaxed);
         return false;
     }
     fork::end();
@@ -120,6 +135,8 @@ pub unsafe fn child() -> bool {
     if !fork::is_forking_thread() {
         return false;
     }
+    // The outer fork, if there is one, goes on with one thread.
+    INNER.store(0, Ordering::Relaxed);
     // While all locks are held: a handler that came before may have started a thread, whose heap is no orphan.
     purge::after_fork_in_child();
     heap::fork::mark_orphans();

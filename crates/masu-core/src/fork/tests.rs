@@ -117,6 +117,25 @@ fn a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once() {
     });
 }
 
+/// The outer fork still has all locks when the inner one is over.
+#[test]
+fn a_fork_in_a_handler_of_a_fork_leaves_the_locks_to_that_one() {
+    alone!(a_fork_in_a_handler_of_a_fork_leaves_the_locks_to_that_one, || {
+        let is_locked =
+            || thread::spawn(|| DISCARD.try_lock().is_none()).join().expect("an answer");
+        thread::spawn(|| assert_ne!(heap::number(), usize::MAX)).join().expect("a second thread");
+        prepare();
+        prepare();
+        // SAFETY: prepared above, twice.
+        unsafe {
+            assert!(!parent());
+            assert!(is_locked());
+            assert!(parent());
+        }
+        assert!(!is_locked());
+    });
+}
+
 /// The other threads sleep for ever, as if they did not exist any more.
 #[test]
 fn what_a_thread_has_borrowed_and_not_used_is_free_in_a_child() {
