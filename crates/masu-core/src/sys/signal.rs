@@ -6,8 +6,9 @@
 //! so that each fault passes each handler once even if the program's calls the first.
 //!
 //! Invariants:
-//! 1. what was there before a handler is written once, before the handler is in place, and later only by the handler, of
-//!    the one fault after which the program's own is gone by its own wish.
+//! 1. of what was there before a handler, what was seen is written before the handler is in place, and what the handler
+//!    took the place of before [`Before::last`] leads to it; later only the handler writes, in the one fault after which
+//!    the program's own is gone by its own wish.
 
 use super::aside;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -55,15 +56,33 @@ pub struct Fault {
 /// The function that hears of faults. It runs in the signal handler, on whatever stack that has.
 pub type Told = fn(Fault);
 
-struct Before(UnsafeCell<Action>);
+/// What was there before a handler.
+struct Before {
+    /// What was seen there, and what the handler took the place of: another thread may have set that in between.
+    actions: [UnsafeCell<Action>; 2],
+    /// Which of the two it is.
+    last: AtomicUsize,
+}
 
 // SAFETY: invariant 1.
 unsafe impl Sync for Before {}
 
-/// What was there before the first handler.
-static BEFORE: Before = Before(UnsafeCell::new(Action::DEFAULT));
-/// What was there before the second, if that is or was in place.
-static BETWEEN: Before = Before(UnsafeCell::new(Action::DEFAULT));
+impl Before {
+    const fn new() -> Self {
+        let actions = [const { UnsafeCell::new(Action::DEFAULT) }; 2];
+        Before { actions, last: AtomicUsize::new(0) }
+    }
+
+    fn get(&self) -> *mut Action {
+        let [seen, replaced] = &self.actions;
+        if self.last.load(Ordering::Acquire) == 0 { seen.get() } else { replaced.get() }
+    }
+}
+
+/// Before the first handler.
+static BEFORE: Before = Before::new();
+/// Before the second, if that is or was in place.
+static BETWEEN: Before = Before::new();
 static AGAIN: AtomicBool = AtomicBool::new(false);
 static TOLD: AtomicUsize = AtomicUsize::new(0);
 
@@ -116,8 +135,9 @@ type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
 /// # Safety
 /// `kept` must be the handler's, which is not in place.
 unsafe fn stand(handler: Handler, kept: &'static Before, before: Action) -> bool {
+    let [seen, replaced] = &kept.actions;
     // SAFETY: invariant 1: the handler is not in place, so nobody reads it.
-    unsafe { *kept.0.get() = before };
+    unsafe { *seen.get() = before };
     let has_handler = before.has_handler();
     let flags = if has_handler { before.flags & (SA_RESTART | SA_NODEFER) } else { 0 };
     let mask = if has_handler { before.mask } else { [0; 16] };
@@ -127,7 +147,11 @@ unsafe fn stand(handler: Handler, kept: &'static Before, before: Action) -> bool
         flags: SA_SIGINFO | SA_ONSTACK | flags,
         restorer: 0,
     };
-    sigaction(&raw const new, null_mut())
+    if !sigaction(&raw const new, replaced.get()) {
+        return false;
+    }
+    kept.last.store(1, Ordering::Release);
+    true
 }
 
 /// # Safety
@@ -203,7 +227,7 @@ unsafe fn go_on(
     context: *mut c_void,
 ) {
     // SAFETY: invariant 1.
-    let before = unsafe { *kept.0.get() };
+    let before = unsafe { *kept.get() };
     match before.handler {
         SIG_IGN if code <= 0 => {}
         SIG_DFL | SIG_IGN => {
@@ -216,7 +240,7 @@ unsafe fn go_on(
         own => {
             if before.flags & SA_RESETHAND != 0 {
                 // SAFETY: invariant 1.
-                unsafe { *kept.0.get() = Action::DEFAULT };
+                unsafe { *kept.get() = Action::DEFAULT };
             }
             // SAFETY: passed on: the program's handler, of the kind that its flags say.
             unsafe {
@@ -276,6 +300,38 @@ mod tests {
             // SAFETY: accessible once the handler has seen to it.
             assert_eq!(unsafe { (page as *const u8).read_volatile() }, 0);
             assert_eq!((TIMES.load(Ordering::Relaxed), OWN.load(Ordering::Relaxed)), (2, 1));
+        });
+    }
+
+    /// Opens the page.
+    ///
+    /// # Safety
+    /// Called by the kernel.
+    unsafe extern "C" fn opens(_: c_int, _: *mut c_void, _: *mut c_void) {
+        OWN.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: a page of the test's.
+        unsafe { mem::protect(PAGE.load(Ordering::Relaxed), auxv::page_size(), true) };
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "no signals")]
+    fn a_handler_that_comes_after_the_look_is_not_lost() {
+        alone!(a_handler_that_comes_after_the_look_is_not_lost, || {
+            let page = mem::reserve_closed(auxv::page_size()).expect("a page");
+            PAGE.store(page, Ordering::Relaxed);
+            let mut seen = Action::DEFAULT;
+            assert!(sigaction(null(), &raw mut seen));
+            let late = Action {
+                handler: opens as *const () as usize,
+                flags: SA_SIGINFO | SA_ONSTACK,
+                ..Action::DEFAULT
+            };
+            assert!(sigaction(&raw const late, null_mut()));
+            // SAFETY: this handler is not in place.
+            assert!(unsafe { stand(handler::<true>, &BETWEEN, seen) });
+            // SAFETY: accessible once the late handler has seen to it.
+            assert_eq!(unsafe { (page as *const u8).read_volatile() }, 0);
+            assert_eq!(OWN.load(Ordering::Relaxed), 1);
         });
     }
 
