@@ -3,6 +3,7 @@
 
 use super::alloc::bytes_for;
 use crate::hardened;
+use crate::hardened::shape::MOST;
 use crate::heap::block::{Block, Kind, free_block, free_hardened, why};
 use crate::heap::{self, Added, Freed};
 use crate::region::{Base, GRANULE};
@@ -114,7 +115,9 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
     if size == 0 || size == block.bytes {
         return false;
     }
-    let longer = LONGER.load(Ordering::Relaxed) && block.kind != Kind::Hardened;
+    // Of the hardened heap's, only those with mappings of their own.
+    let may_be_longer = block.kind != Kind::Hardened || block.bytes > MOST;
+    let longer = LONGER.load(Ordering::Relaxed) && may_be_longer;
     let align = align.max(16);
     let asked = bytes_for(size, align, false);
     let is_exact =

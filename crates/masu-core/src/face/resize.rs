@@ -196,7 +196,14 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         return unsafe {
             let to = realloc_hardened(p, &block, bytes, asked, align, false);
             let may_stay = to.is_null() && !exact && bytes <= old && p.addr().is_multiple_of(align);
-            if may_stay && hardened_stays(p, &block, bytes.max(1), true) { p } else { to }
+            if !may_stay {
+                return to;
+            }
+            if !hardened_stays(p, &block, bytes.max(1), true) {
+                // The kernel has refused to close the pages behind it.
+                free::expect_longer();
+            }
+            p
         };
     }
     // SAFETY: passed on.

@@ -1,7 +1,9 @@
 //! Sizes known before, zeroes to the last usable byte, alignment and contents through resizing.
 
 use super::*;
+use crate::config::Config;
 use crate::own_process::alone;
+use crate::sys::mem::refusals;
 use crate::{ALIGN_MAX, exact_size};
 use crate::{dealloc, dealloc_sized};
 use proptest::prelude::*;
@@ -189,4 +191,27 @@ fn what_cannot_be_had_has_no_size() {
         assert!(realloc_exact(p, usize::MAX / 2, 16, false).is_null());
         dealloc(p);
     }
+}
+
+/// Every mapping that the process may have is there.
+#[test]
+fn a_large_hardened_block_that_cannot_shrink_stays() {
+    alone!(a_large_hardened_block_that_cannot_shrink_stays, || {
+        const LEN: usize = 1 << 20;
+        let config = Config { hardened: true, show_errors: true, ..Config::DEFAULT };
+        // SAFETY: no environment.
+        unsafe { crate::start_configured(&config, core::ptr::null(), false, false) };
+        let p = crate::alloc(LEN);
+        // SAFETY: a live block of so many bytes; a refused call changes nothing.
+        unsafe {
+            p.write_bytes(7, LEN);
+            refusals::set(u64::MAX);
+            let q = crate::realloc(p, LEN / 2);
+            refusals::set(0);
+            assert_eq!((q, heap::usable_size(p)), (p, LEN));
+            assert!(core::slice::from_raw_parts(p, LEN / 2).iter().all(|&byte| byte == 7));
+            // Its last size is the one that the program knows. A mistake would end the process.
+            dealloc_sized(p, LEN / 2);
+        }
+    });
 }
