@@ -227,6 +227,7 @@ mod mallctl {
         the_common_memory_cannot_be_reset_or_destroyed,
         figures_of_an_arena_can_be_counted_through,
         forks_beside_a_thread_that_only_makes_arenas,
+        forks_beside_a_thread_that_only_names_its_profiles,
         forks_beside_a_thread_that_only_frees_an_arenas_blocks,
         // names.c
         names_that_programs_use_are_there,

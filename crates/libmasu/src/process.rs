@@ -6,6 +6,7 @@
 
 use crate::glibc;
 use crate::host;
+use crate::jemalloc::prof;
 use core::ffi::{c_char, c_int};
 use masu_core::weak;
 
@@ -58,23 +59,35 @@ fn environment(passed: Environment) -> Environment {
 
 unsafe extern "C" fn prepare() {
     masu_core::fork_prepare();
+    if masu_core::lock::fork::is_forking_thread() {
+        // SAFETY: prepared.
+        unsafe { prof::fork_prepare() }
+    }
 }
 
 unsafe extern "C" fn parent() {
     // SAFETY: called by fork, on the thread that prepared, in the parent.
-    unsafe { masu_core::fork_parent() };
+    unsafe {
+        if masu_core::fork_parent() {
+            prof::fork_done();
+        }
+    }
 }
 
 unsafe extern "C" fn child() {
     // SAFETY: called by fork, in the child, on the thread that prepared.
-    unsafe { masu_core::fork_child() };
+    unsafe {
+        if masu_core::fork_child() {
+            prof::fork_done();
+        }
+    }
 }
 
 /// Runs after `main`, and after `atexit`.
 pub extern "C" fn exit() {
     masu_core::exit_report();
     // The door's profile code and data lie on a page that most programs never touch.
-    if masu_core::profile::last_rate() != 0 && crate::jemalloc::prof::dumps_at_exit() {
-        crate::jemalloc::prof::at_exit();
+    if masu_core::profile::last_rate() != 0 && prof::dumps_at_exit() {
+        prof::at_exit();
     }
 }

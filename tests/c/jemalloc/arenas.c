@@ -233,6 +233,17 @@ static void *with_arenas(void *unused) {
     return unused;
 }
 
+// Dumps get this name.
+static int set_prefix(void) {
+    const char *prefix = "/tmp/masu-prefix";
+    return WRITE("prof.prefix", prefix);
+}
+
+static void *with_prefixes(void *unused) {
+    while (!stop) set_prefix();
+    return unused;
+}
+
 static unsigned common;
 enum { BLOCKS = 2000000 };
 static void **blocks;
@@ -251,7 +262,7 @@ static void fork_beside(void *(*work)(void *)) {
         if (child == 0) {
             alarm(patience(20));
             create();
-            _exit(mallocx(16, flags) == NULL);
+            _exit(mallocx(16, flags) == NULL || set_prefix() != 0);
         }
         int status;
         CHECK(child > 0 && waitpid(child, &status, 0) == child, "fork %d", n);
@@ -264,6 +275,11 @@ static void fork_beside(void *(*work)(void *)) {
 CASE(forks_beside_a_thread_that_only_makes_arenas) {
     common = create();
     fork_beside(with_arenas);
+}
+
+CASE(forks_beside_a_thread_that_only_names_its_profiles) {
+    common = create();
+    fork_beside(with_prefixes);
 }
 
 CASE(forks_beside_a_thread_that_only_frees_an_arenas_blocks) {

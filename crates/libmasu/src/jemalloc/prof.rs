@@ -32,6 +32,26 @@ const DEFAULT: &[u8] = b"jeprof";
 static PREFIX: Prefix = Prefix(UnsafeCell::new([0; LONGEST]));
 static LOCK: Lock = Lock::new();
 
+/// Runs before a fork, after the engine's handler: the child finds the prefix whole, and its lock free. Who has the lock
+/// takes no other.
+///
+/// # Safety
+/// The engine must have begun a fork of the calling thread.
+pub unsafe fn fork_prepare() {
+    LOCK.acquire();
+    // SAFETY: just taken, and the fork has begun. The forking thread may use the prefix.
+    unsafe { LOCK.mark_fork() }
+}
+
+/// Runs after a fork, in the parent and in the child, after the engine's handler.
+///
+/// # Safety
+/// The calling thread must have called [`fork_prepare`].
+pub unsafe fn fork_done() {
+    // SAFETY: held since `fork_prepare`.
+    unsafe { LOCK.release() }
+}
+
 /// Copies the prefix of file names.
 fn set_prefix(prefix: &[u8]) {
     let _guard = LOCK.lock();
