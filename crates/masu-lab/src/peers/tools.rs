@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths;
 
-/// Runs `command`; on failure the error carries the end of what it printed.
+/// Runs `command`; on failure the error carries what it printed from its first error on, or the end of it.
 /// Everything it printed is kept in `build/<log>.log`.
 pub fn run(log: &str, command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
@@ -20,8 +20,10 @@ pub fn run(log: &str, command: &mut Command) -> Result<()> {
         return Ok(());
     }
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    let last = lines[lines.len().saturating_sub(5)..].join(" | ");
-    bail!("{program} failed ({}): {last}", output.status)
+    let first = lines.iter().position(|line| line.starts_with("error"));
+    let first = first.unwrap_or(lines.len().saturating_sub(5));
+    let said: Vec<_> = lines.iter().skip(first).take(5).copied().collect();
+    bail!("{program} failed ({}): {}", output.status, said.join(" | "))
 }
 
 /// A writable copy of a package's directory in the build area, replacing an older one.
