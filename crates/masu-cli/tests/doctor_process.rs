@@ -274,7 +274,7 @@ fn several_processes() {
     // One that has ended keeps nobody from hearing about the others.
     let (said, error) = ask(&["-p", &format!("4194305,{on_id}")], 2);
     assert!(said.starts_with(&headline(&on_id, "serves")), "{said}");
-    assert!(error.contains("process 4194305 cannot be looked at: there is no such process"));
+    assert!(error.contains("masu: there is no process 4194305\n"));
     // One answer after the other, as jq reads them.
     let (said, _) = ask(&["--json", "-p", &on_id, &off_id], 1);
     let answers = serde_json::Deserializer::from_str(&said).into_iter::<Value>();

@@ -332,8 +332,10 @@ fn mistaken_questions() {
     assert!(said(&["--", "no-such-program"]).contains("`no-such-program`: no such program"));
     assert!(said(&["-p", "1", "--", "ls"]).contains("cannot be used with"));
     assert!(said(&["--run"]).contains("<COMMAND>"));
-    let said = said(&["-p", "4194305"]);
-    assert_eq!(said, "masu: process 4194305 cannot be looked at: there is no such process\n");
+    insta::assert_snapshot!(said(&["-p", "4194305"]), @r"
+    masu: there is no process 4194305
+      `pgrep -a NAME` finds processes; `masu top` lists those on masu
+    ");
 }
 
 #[test]

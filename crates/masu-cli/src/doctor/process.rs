@@ -24,6 +24,7 @@ use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle::{self, Weight};
 use crate::preload;
+use crate::see;
 
 const AT_SECURE: u64 = 23;
 
@@ -180,16 +181,17 @@ pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
 fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {
     let cannot =
         |why: &str| Failure::new(USAGE, format!("process {id} cannot be looked at: {why}"));
+    let none = || see::failure(&masu_inspect::Error::NoProcess(id));
     match mappings_of(root) {
         Ok(maps) if !maps.0.is_empty() => Ok(maps),
         // Linux 6.14 and older show no mappings, later ones fail.
         Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(match error.kind() {
-            io::ErrorKind::NotFound => cannot("there is no such process"),
+            io::ErrorKind::NotFound => none(),
             io::ErrorKind::PermissionDenied => cannot("permission denied").remedy(privileges()),
             _ => cannot(&error.to_string()),
         }),
         _ => Err(match root.process::<Stat>("stat").map(|stat| stat.state) {
-            None => cannot("there is no such process"),
+            None => none(),
             Some('Z' | 'X') => cannot("it has ended, and its parent has not waited for it"),
             Some(_) => cannot("it is a thread of the kernel, which has no memory of its own"),
         }),
