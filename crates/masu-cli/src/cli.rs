@@ -6,14 +6,14 @@ use std::path::PathBuf;
 #[cfg(feature = "bench")]
 use std::time::Duration;
 
-#[cfg(feature = "bench")]
-use clap::value_parser;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 #[cfg(feature = "bench")]
 use masu_bench::race;
 
 use crate::failure::Failure;
+#[cfg(feature = "bench")]
+use crate::see::whole;
 use crate::{doctor, export, prof, see, translate, unit};
 
 /// Run programs on masu, a memory allocator that gives memory back.
@@ -246,7 +246,7 @@ pub struct Bench {
     pub against: Option<Vec<String>>,
 
     /// Number of runs under each allocator [default: 10; suites: 7, quick: up to 5]
-    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub rounds: Option<u16>,
 
     /// Finish within this time in all, such as 30s or 5m [default: as long as it takes; quick: 150s]

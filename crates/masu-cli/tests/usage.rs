@@ -118,6 +118,32 @@ fn mistyped_limits_and_policies() {
 }
 
 #[test]
+fn mistyped_numbers() {
+    for (arguments, option, takes) in [
+        (&["export", "--most", "x"][..], "'--most <N>'", "a whole number from 0 to"),
+        (&["explain", "--most", "x", "1"], "'--most <PERCENT>'", "a percentage, such as 40"),
+        (&["bench", "--rounds", "x", "ls"], "'--rounds <N>'", "a whole number from 1 to 65535"),
+        (&["export", "--max-age", "x"], "'--max-age <T>'", "500ms"),
+        (&["purge", "-p", "1", "--wait", "x"], "'--wait <T>'", "500ms"),
+        (&["top", "--every", "x"], "'--every <T>'", "500ms"),
+        (&["watch", "--for", "x", "ls"], "'--for <T>'", "500ms"),
+        (&["bench", "--time", "x", "ls"], "'--time <T>'", "90s"),
+        (&["stats", "-p", "x"], "'--pid <PID>'", "the number of a process"),
+        (&["doctor", "-p", "x"], "'--pid [<PID>...]'", "the number of a process"),
+        (&["explain", "x"], "'[PID]'", "the number of a process"),
+        (&["prof", "--rate", "x", "--", "ls"], "--rate", "512KiB"),
+        (&["export", "--rate", "x"], "--rate", "512KiB"),
+        (&["prof", "--leaks", "--most", "x", "--", "ls"], "--most", "a size like"),
+    ] {
+        let said = answer(arguments, 2).1;
+        let has = |word: &str| said.contains(word);
+        assert!(has(option) && has(takes), "{arguments:?}: {said}");
+        assert!(has("'x'") || has("\"x\""), "{arguments:?}: {said}");
+        assert!(!has("invalid digit") && !has("float"), "{said}");
+    }
+}
+
+#[test]
 fn a_limit_that_nothing_starts_under_is_told() {
     let fixture = Fixture::new();
     let program = fixture.program("program", &[]);

@@ -74,7 +74,8 @@ pub struct Order {
     pub rate: Option<String>,
 
     /// List at most this many processes, the largest; the others are only counted
-    #[arg(long, value_name = "N", default_value_t = 500)]
+    #[arg(long, value_name = "N", default_value_t = 500,
+          value_parser = crate::see::whole::<usize>(0..=u32::MAX.into()))]
     pub most: usize,
 
     /// Answer requests within this time with the same figures

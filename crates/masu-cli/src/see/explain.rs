@@ -53,7 +53,7 @@ pub struct Order {
     pub json: bool,
 
     /// Exit with code 1 if what masu holds beside the program's blocks is more than this percentage of the RSS
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(long, value_name = "PERCENT", value_parser = super::percentage)]
     pub most: Option<f64>,
 
     /// Print the JSON schema of the answer, or of --core's, and exit

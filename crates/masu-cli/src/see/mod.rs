@@ -26,6 +26,7 @@ pub mod top;
 pub mod watch;
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use masu_inspect::Error;
@@ -50,6 +51,27 @@ pub fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "it takes the number of a process; `pgrep -a NAME` finds it".into())
 }
 
+/// Reads a whole number in a range that the type holds.
+pub fn whole<N: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<N, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.and_then(|number| N::try_from(number).ok()).ok_or_else(|| {
+            let (least, most) = (range.start(), range.end());
+            format!("it takes a whole number from {least} to {most}, such as {}", 20.max(*least))
+        })
+    }
+}
+
+/// Reads a percentage.
+pub fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end().parse::<f64>().ok();
+    number
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .ok_or_else(|| "it takes a percentage, such as 40".into())
+}
+
 /// Parses a duration such as `500ms`, `2s` or `5m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let digits =
@@ -63,7 +85,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err("write 500ms, 2s, 5m or 1h".into()),
     };
     let seconds = number.parse::<f64>().map_err(|_| "write 500ms, 2s, 5m or 1h")? * factor;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    Duration::try_from_secs_f64(seconds).map_err(|_| "it is too long a time".into())
 }
 
 /// A duration in which something can happen.
@@ -86,5 +108,18 @@ mod tests {
         assert_eq!(span("2s"), duration("2s"));
         assert!(duration("0").is_ok() && span("0").is_err() && span("0ms").is_err());
         assert!(duration("soon").is_err() && duration("2 weeks").is_err());
+        assert!(duration("99999999999999999999h").unwrap_err().contains("too long"));
+    }
+
+    #[test]
+    fn numbers() {
+        let rounds = whole::<u16>(1..=u16::MAX.into());
+        assert_eq!((rounds("1"), rounds("65535")), (Ok(1), Ok(u16::MAX)));
+        for text in ["0", "65536", "x", "", "-1", "1.5", "99999999999999999999"] {
+            let said = rounds(text).unwrap_err();
+            assert_eq!(said, "it takes a whole number from 1 to 65535, such as 20", "{text}");
+        }
+        assert_eq!((percentage("40"), percentage("2.5 %")), (Ok(40.0), Ok(2.5)));
+        assert!(["x", "-1", "inf", "nan", "%"].iter().all(|text| percentage(text).is_err()));
     }
 }
