@@ -36,20 +36,23 @@ macro_rules! tree {
         /// Performs a call to the name in row `row`.
         #[unsafe(link_section = "masu_door")]
         pub fn perform(row: usize, $call: &Call) -> Answer {
+            if false $(|| is_value!($how) && row == const { row_of($name) })+ {
+                $call.read_only()?;
+            }
             $(if row == const { row_of($name) } {
-                return answer!($call $how $answer);
+                return $answer;
             })+
             Err(ENOENT)
         }
     };
 }
 
-macro_rules! answer {
-    ($call:ident => $answer:expr) => {
-        $answer
+macro_rules! is_value {
+    (=) => {
+        true
     };
-    ($call:ident = $value:expr) => {
-        reads($call, |$call| $value)
+    (=>) => {
+        false
     };
 }
 

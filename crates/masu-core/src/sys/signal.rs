@@ -136,6 +136,7 @@ type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
 /// `kept` must be the handler's, which is not in place.
 unsafe fn stand(handler: Handler, kept: &'static Before, before: Action) -> bool {
     let [seen, replaced] = &kept.actions;
+    kept.last.store(0, Ordering::Relaxed);
     // SAFETY: invariant 1: the handler is not in place, so nobody reads it.
     unsafe { *seen.get() = before };
     let has_handler = before.has_handler();
