@@ -166,7 +166,6 @@ pub(super) unsafe fn resized_at_once(p: *mut u8, request: &Request) -> bool {
 #[inline(never)]
 pub(super) unsafe fn hardened_stays(p: *mut u8, block: &Block, size: usize, wastes: bool) -> bool {
     let (old, heap) = (block.bytes, block.heap());
-    heap::beside();
     if heap.is_some_and(|heap| !heap.may_resize_hardened(old, size)) {
         return false;
     }

@@ -6,7 +6,8 @@
 //!              └▶ else: a block of the same heap, a copy, a free
 //! ```
 //!
-//! Arenas are told what happens to their blocks, within their limits.
+//! Arenas are told what happens to their blocks, within their limits. Each door calls [`heap::beside`] once, before
+//! any lock; what lies behind the doors relies on that.
 
 use super::free::{self, dealloc_out_of_line};
 use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
@@ -115,15 +116,13 @@ pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool)
 /// # Safety
 /// As there.
 pub(super) unsafe fn realloc_as_asked(p: *mut u8, size: usize, align: usize) -> *mut u8 {
-    match found(p) {
+    let Some(block) = Block::find(p).filter(Block::is_hardened) else {
         // SAFETY: passed on.
-        Some(block) if block.kind == Kind::Hardened => unsafe {
-            realloc_hardened(p, &block, size, usize::MAX, align, true)
-        },
-        // SAFETY: passed on.
-        Some(_) => unsafe { realloc_exact(p, size, align, true) },
-        None => null_mut(),
-    }
+        return unsafe { realloc_exact(p, size, align, true) };
+    };
+    heap::beside();
+    // SAFETY: passed on.
+    unsafe { realloc_hardened(p, &block, size, usize::MAX, align, true) }
 }
 
 /// Changes a block's size without moving it. Returns `true` if it now has at least `size` usable
@@ -160,8 +159,9 @@ pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
     found(p).is_some_and(|block| unsafe { resize(p, &block, size, zeroed) })
 }
 
-/// The block that starts at `p`; a pointer to no block is reported.
+/// The block that starts at `p`, for a caller that will resize it; a pointer to no block is reported.
 fn found(p: *const u8) -> Option<Block> {
+    heap::beside();
     let block = Block::find(p);
     if block.is_none() {
         report::mistake(Act::Realloc(None), p, why(p));
@@ -302,7 +302,6 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
         Kind::Hooked => size,
         _ => return false,
     };
-    heap::beside();
     // Hook memory is within its heap's limits by itself.
     let heap = if kind == Kind::Hooked { None } else { block.heap() };
     if heap.is_some_and(|heap| !heap.may_resize(old, new)) {
