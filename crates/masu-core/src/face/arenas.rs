@@ -3,7 +3,7 @@
 use super::resize;
 use super::{arena::Arena, scarce::again};
 use crate::heap::block::{Block, free_block, why};
-use crate::heap::{sampling, thread_bytes};
+use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act, Wrong};
 use crate::request::{Request, Source};
 use crate::{prof, purge};
@@ -45,6 +45,7 @@ impl Arena {
     #[inline(never)]
     fn alloc_hardened_as_asked(&'static self, size: usize, align: usize) -> *mut u8 {
         let Some(request) = Request::exact(size, align, true) else { return null_mut() };
+        heap::beside();
         let mut p = self.alloc_hardened(size, &request);
         if p.is_null() && self.has_room(size) {
             let ask = || self.alloc_hardened(size, &request);

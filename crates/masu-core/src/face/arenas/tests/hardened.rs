@@ -314,6 +314,16 @@ fn a_resize_that_is_refused_is_known_to_forks() {
 }
 
 #[test]
+fn an_allocation_that_is_refused_is_known_to_forks() {
+    alone!(an_allocation_that_is_refused_is_known_to_forks, || {
+        let heap = create();
+        heap.set_limits(usize::MAX, 0);
+        let door = || assert!(heap.alloc_as_asked(100, 16, false).is_null());
+        assert!(hears_of_a_second_thread(door));
+    });
+}
+
+#[test]
 fn a_heap_that_is_let_go_ends_with_its_last_block() {
     let heap = create();
     let blocks: Vec<_> = SIZES.iter().map(|&size| fill_new(heap, size, 1)).collect();
