@@ -42,6 +42,7 @@ impl Window {
 
     /// Makes the window, and its tables, reach to the end of a range that begins at or behind its
     /// end.
+    #[inline(never)]
     fn reach(self, unit: usize, n: usize, bare: bool) -> Result<u32, Errno> {
         let (first, end) = (self.first(), unit + n);
         if self == Window::Chunks {
@@ -59,6 +60,7 @@ impl Window {
     }
 
     /// Maps `n` units at its end, or behind what other code has there.
+    #[inline(never)]
     fn map_behind(self, n: usize, asked: usize) -> Result<u32, Errno> {
         let (mut at, mut skip) = (self.end(), 1);
         while at + n <= self.most() {
