@@ -658,6 +658,11 @@ static void *grow_to_two(void *block) {
     return NULL;
 }
 
+static void *take_one(void *arena) {
+    CHECK(mallocx(UNIT, MALLOCX_ARENA((unsigned)(uintptr_t)arena) | MALLOCX_TCACHE_NONE), "none");
+    return NULL;
+}
+
 static void *purge_it(void *arena) {
     CHECK(to((unsigned)(uintptr_t)arena, ".purge") == 0, "purge");
     return NULL;
@@ -688,6 +693,22 @@ CASE(an_extent_is_not_split_while_pages_in_it_are_committed) {
     // It was not forgotten.
     CHECK(to(arena, ".purge") == 0, "purge");
     CHECK(extent_count == 1 && extents[0].size == 2 * UNIT, "%zu bytes", extents[0].size);
+    end(arena);
+}
+
+CASE(an_extent_is_not_joined_while_pages_in_it_are_committed) {
+    char *parts[3];
+    unsigned arena = create_three(parts);
+    dallocx(parts[2], 0);
+    refused = 1 << DALLOC;
+    CHECK(to(arena, ".purge") == 0 && extent_count == 2, "%zu extents", extent_count);
+    decommit_block(arena, parts[0]);
+    pthread_t thread = until_it_stands(COMMIT, take_one, (void *)(uintptr_t)arena);
+    size_t real = xallocx(parts[1], 2 * UNIT, 0, 0);
+    CHECK(real == UNIT && calls[MERGE] == 0, "joined beside a commit");
+    go_on(thread);
+    grow_to_two(parts[1]);
+    CHECK(extent_count == 1 && extents[0].size == 3 * UNIT, "%zu extents", extent_count);
     end(arena);
 }
 

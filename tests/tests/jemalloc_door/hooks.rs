@@ -19,6 +19,7 @@ masu_tests::cases! {
     default_hooks_can_be_read_called_and_wrapped,
     threads_share_an_arena_whatever_its_hooks_refuse,
     an_extent_is_not_split_while_pages_in_it_are_committed,
+    an_extent_is_not_joined_while_pages_in_it_are_committed,
     no_pages_are_committed_in_an_extent_that_is_being_split,
     a_reset_arena_serves_again_and_a_destroyed_one_gives_all_back,
     a_childs_arena_is_its_own,
