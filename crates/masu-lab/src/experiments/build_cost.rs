@@ -34,7 +34,12 @@ pub struct Options {
 const ALLOCATORS: [(&str, &str, &str, &str); 6] = [
     ("system", "", "", ""),
     ("masu", MASU.0, MASU.1, ""),
-    ("masu, for size", MASU.0, MASU.1, "[profile.release.package.masu-core]\nopt-level = \"s\"\n"),
+    (
+        "masu, for size",
+        MASU.0,
+        MASU.1,
+        "[profile.release.package.masu-core]\nopt-level = \"s\"\ncodegen-units = 1\n",
+    ),
     (
         "jemalloc",
         "tikv-jemallocator = \"=0.7.0\"",
