@@ -22,11 +22,11 @@ pub use masu_core::config::{BackgroundThread, MemoryTags, OnError, Policy};
 ///
 /// ```compile_fail,E0080
 /// # use masu::{Config, Configured, Masu};
-/// // More than there is address space.
+/// // Larger than the address space.
 /// static GLOBAL: Configured = Masu::with_config(Config::new().huge_cache(1 << 60));
 /// ```
 ///
-/// Sizes are in bytes. Settings that are not made have the engine's documented defaults.
+/// Sizes are in bytes. Settings that the program leaves out keep the engine's documented defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config(Options);
 
@@ -92,8 +92,8 @@ setters! {
     /// If it is more than 128 TiB.
     huge_cache(bytes: usize), huge_cache, bytes <= SIZE_MAX,
         "huge_cache of more than 128 TiB", bytes, "64 << 20";
-    /// Maximum number of full spans of 64 KiB that a thread keeps as its own once other threads
-    /// allocate too. The default is 32.
+    /// Maximum number of full spans of 64 KiB that a thread keeps for itself once other threads
+    /// also allocate. The default is 32.
     retain_full(count: u32), retain_full, true, "", count, "4";
     /// Whether a heap's growth beyond 32 MiB, and huge blocks if the program filled the previous ones, use huge pages
     /// of 2 MiB. On by default.
@@ -128,8 +128,8 @@ setters! {
     /// If the path is empty or longer than 4000 bytes.
     stats_file(path: &'static str), stats_file, !path.is_empty() && path.len() <= File::LONGEST,
         "a path has 1 to 4000 bytes", File::new(path), "\"/tmp/stats.%p\"";
-    /// Whether the user's other processes, such as `masu explain`, may read this one where the kernel lets only parents
-    /// do so (Yama's `ptrace_scope` 1). Off by default.
+    /// Whether the user's other processes, such as `masu explain`, may read this one even where the kernel allows only
+    /// its parents to (Yama's `ptrace_scope` 1). Off by default.
     observe(may: bool), observe, true, "", may, "true";
     /// Whether the configuration in force is written to stderr at start. Off by default.
     verbose(show: bool), verbose, true, "", show, "true";
@@ -139,23 +139,24 @@ setters! {
     /// What happens when the program frees or resizes something that is not a live block. By default masu writes a line
     /// and ends the process.
     on_error(then: OnError), on_error, true, "", then, "masu::OnError::Report";
-    /// Whether every block lies where mistakes of unsafe code do least harm and are found soonest. Off by default;
+    /// Whether every block is placed where bugs in unsafe code do the least harm and are found soonest. Off by default;
     /// [`Policy::Hardened`] turns it on too.
     hardened(all: bool), hardened, true, "", all, "true";
-    /// Bytes of freed blocks that a hardened heap holds back, for each size class and arena, and reuses in random
+    /// Bytes of freed blocks that a hardened heap holds back for each size class and arena, and then reuses in random
     /// order. The default is 16 KiB.
     ///
     /// # Panics
     /// If it is more than 128 TiB.
     quarantine_random(bytes: usize), quarantine_random, bytes <= SIZE_MAX,
         "quarantine_random of more than 128 TiB", bytes, "64 << 10";
-    /// Bytes of freed blocks that then wait in a queue. The default is 16 KiB.
+    /// Bytes of freed blocks that wait in a queue after [`quarantine_random`](Config::quarantine_random). The default is
+    /// 16 KiB.
     ///
     /// # Panics
     /// If it is more than 128 TiB.
     quarantine_queue(bytes: usize), quarantine_queue, bytes <= SIZE_MAX,
         "quarantine_queue of more than 128 TiB", bytes, "64 << 10";
-    /// One slab in this many of a hardened heap is inaccessible; 0 means none. The default is 8.
+    /// In a hardened heap, one slab in this many is inaccessible; 0 means none. The default is 8.
     guard_slabs(every: u32), guard_slabs, true, "", every, "2";
     /// Whether small blocks of a hardened heap have memory tags, which check each access, on an AArch64 processor that
     /// has them. On by default, unless the processor is emulated.
@@ -163,7 +164,7 @@ setters! {
     /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
     /// Needs the feature `prof`. Off by default; [`Policy::Debug`] turns it on.
     block_stacks(each: bool), block_stacks, true, "", each, "true";
-    /// Whether blocks still in use at exit are listed by these stacks. Off by default.
+    /// Whether blocks still in use at exit are listed by the stacks that allocated them. Off by default.
     show_leaks(show: bool), show_leaks, true, "", show, "true";
     /// Puts one in this many small blocks between inaccessible pages, so that an overrun or a use after free stops the
     /// program where it happens. 0, the default, means none.

@@ -12,7 +12,8 @@
 //! }
 //! ```
 //!
-//! - [`Masu`]: the global allocator; [`Masu::with_config`] the same, configured by the program.
+//! - [`Masu`]: the global allocator; [`Masu::with_config`]: the same allocator, configured by the
+//!   program.
 //! - [`ctl`]: statistics and control while the program runs.
 //! - [`limit`]: limits on the memory of the whole program.
 //! - [`Heap`]: separate memory for one part of a program, with limits, freed all at once;
@@ -46,7 +47,8 @@
 //!   refuses to load such a library ("initial-exec TLS resolves to dynamic definition"): a plug-in for programs on musl
 //!   needs this feature, which adds a call to every allocation and free. In a program the linker removes that call.
 //! - `hardened`: `Masu::hardened` and `Heap::hardened`, and the configuration `MASU_CONF=policy:hardened`. All blocks,
-//!   or those of one heap, lie where mistakes of unsafe code do least harm and are found soonest.
+//!   or those of one heap, are placed where bugs in unsafe code do the least harm and are found
+//!   soonest.
 //! - `guard`: sampled guards, `MASU_CONF=guard:1/5000`: some small blocks lie between inaccessible
 //!   pages.
 //! - `prof`: the heap profile, started and read while the program runs: `masu::prof`. It needs the standard library.

@@ -1,8 +1,9 @@
 //! Limits on the memory in use: a soft one, which releases free memory and notifies the program,
 //! and a hard one, at which allocations fail.
 //!
-//! Memory *in use* ([`used`]) is memory of masu's that may be resident. `docs/limits.md` says what counts, when each
-//! limit acts, and how a container's limit matters. A [`Heap`](crate::Heap) has limits of its own.
+//! Memory *in use* ([`used`]) is all of masu's memory that may be resident. `docs/limits.md` explains which memory
+//! counts, when each limit takes effect, and what effect a container's limit has. Each [`Heap`](crate::Heap) has separate
+//! limits.
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -57,9 +58,9 @@ pub fn set_soft_auto() {
 }
 
 /// Sets the hard limit, in bytes in use; `None` removes it. Allocations that would pass it fail:
-/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report through
-/// `try_reserve` and otherwise end the process for. A reserve of a sixty-fourth of the limit, 1 to
-/// 8 MiB and at most an eighth, becomes available only after the first failure.
+/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report as an error
+/// from `try_reserve`; their other methods end the process. A reserve of a sixty-fourth of the
+/// limit, 1 to 8 MiB and at most an eighth, becomes available only after the first failure.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

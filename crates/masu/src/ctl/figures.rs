@@ -1,7 +1,7 @@
 //! The figures of the last epoch.
 //!
-//! Each is an atomic word of its own: a reader during an advance may see some figures of the new
-//! epoch and some of the old one, as with jemalloc.
+//! Each figure is a separate atomic word: a reader during an advance may see some figures of the
+//! new epoch and some of the old one, as with jemalloc.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use masu_core::Stats;

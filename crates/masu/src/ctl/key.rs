@@ -1,4 +1,4 @@
-//! What a key is: a type for its name and one for its handle, both with the same functions.
+//! Defines a key: one type for its name and one for its handle, both with the same functions.
 
 use core::fmt;
 

@@ -1,7 +1,7 @@
 //! Statistics and control while the program runs.
 //!
-//! The keys have the names and the shape of the crate `tikv-jemalloc-ctl`, so porting a program
-//! that polls jemalloc takes a change of the import:
+//! The keys have the same names and shape as in the crate `tikv-jemalloc-ctl`, so a program that
+//! polls jemalloc is ported by changing its import:
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -17,15 +17,16 @@
 //! # }
 //! ```
 //!
-//! Each key is a type with `read`, where it makes sense `write` and `update`, and `mib` for a
-//! handle that can be kept. (In jemalloc a handle saves looking up the name; here both cost the
-//! same.) Keys of jemalloc's without a counterpart in masu are absent: programs that use them fail
-//! to compile rather than read an invented figure.
+//! Each key is a type with `read`, with `write` and `update` where they make sense, and with `mib`,
+//! which returns a handle that can be kept. (In jemalloc a handle saves looking up the name; here
+//! both cost the same.) jemalloc's keys that have no counterpart in masu are absent: programs that
+//! use them fail to compile rather than read an invented figure.
 //!
-//! Beyond that, [`snapshot`] reads everything at once; [`classes`], [`heaps`] (the threads') and
-//! [`heap::all`](crate::heap::all) (first-class ones) are tables; [`purge`] and [`thread_flush`]
-//! give memory back; and the options [`decay`], [`budget`], [`run_cache`], [`huge_cache`] and
-//! [`retain_full`] can be read and set. The process's limits are in [`limit`](crate::limit).
+//! Beyond that, [`snapshot`] reads everything at once; [`classes`], [`heaps`] (those of threads)
+//! and [`heap::all`](crate::heap::all) (first-class heaps) return tables; [`purge`] and
+//! [`thread_flush`] give memory back; and the options [`decay`], [`budget`], [`run_cache`],
+//! [`huge_cache`] and [`retain_full`] can be read and set. The process's limits are in
+//! [`limit`](crate::limit).
 //!
 //! Reading the keys of [`stats`] is cheap. Advancing the [`epoch`] and taking a snapshot look at
 //! every span in use: about a microsecond for each MiB of small blocks. No function here stops

@@ -31,7 +31,7 @@ keys! {
     }
 
     /// `max_background_threads`: at most one exists, so this reads 1. Larger values are accepted;
-    /// for none, set [`background_thread`] to `false`.
+    /// to have no such thread, set [`background_thread`] to `false`.
     ///
     /// ```
     /// use masu::ctl::{Error, max_background_threads};
@@ -44,7 +44,8 @@ keys! {
     }
 
     /// `decay`: how long freed memory stays with the process, in milliseconds, at most a year;
-    /// `None` means for ever. Setting it to 0 also gives back at once what is free now.
+    /// `None` means for ever. Setting it to 0 also gives back at once all memory that is
+    /// free now.
     ///
     /// ```
     /// use masu::ctl::{Error, decay};
@@ -108,8 +109,8 @@ keys! {
         write: |bytes| size(bytes, control::set_huge_cache),
     }
 
-    /// `retain_full`: maximum number of full spans of 64 KiB that a thread keeps as its own once
-    /// other threads allocate too.
+    /// `retain_full`: maximum number of full spans of 64 KiB that a thread keeps for itself once
+    /// other threads also allocate.
     ///
     /// ```
     /// # use masu::ctl::retain_full;
@@ -121,8 +122,8 @@ keys! {
     }
 }
 
-/// Applies the environment's values before any is read, so that they never override one that is
-/// set.
+/// Applies the environment's values before any option is read, so that they never override an
+/// option that the program has set.
 fn started() {
     crate::process::ensure(&crate::global::DEFAULT);
 }

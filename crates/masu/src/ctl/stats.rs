@@ -23,8 +23,8 @@ keys! {
         read: || Figure::Metadata.read(),
     }
 
-    /// `stats.resident`: bytes that may be resident: active ones, metadata, and free ones that have
-    /// not yet gone back. An upper bound, because it includes pages that were never touched.
+    /// `stats.resident`: bytes that may be resident: active memory, metadata, and free memory that
+    /// has not yet gone back. An upper bound, because it includes pages that were never touched.
     resident, resident_mib: "stats.resident" => usize {
         read: || Figure::Resident.read(),
     }

@@ -38,17 +38,17 @@ keys! {
     }
 }
 
-/// A figure of the thread that asked for it, and of no other.
+/// A figure that belongs to the thread that asked for it.
 ///
 /// ```compile_fail,E0277
-/// // Another thread's figure would be another one.
+/// // Each thread has its own figure.
 /// let allocated = masu::ctl::thread::allocatedp::read().unwrap();
 /// std::thread::spawn(move || allocated.get());
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ThreadLocal<T> {
     read: fn() -> T,
-    /// Not `Send`: another thread's figure would be a different one.
+    /// Not `Send`: each thread has its own figure.
     thread: PhantomData<*const T>,
 }
 

@@ -33,7 +33,7 @@ impl Masu {
 }
 
 /// An allocator that starts the engine if it has not been started. Passed by value, so that a call of [`Masu`]'s slow
-/// path passes nothing: a program has a thousand of them.
+/// path has no argument to load: a program contains a thousand such calls.
 trait Start: Copy {
     fn ensure(self);
 }
@@ -63,7 +63,7 @@ fn alloc(layout: Layout, start: impl Start) -> *mut u8 {
 }
 
 /// Leaves the note that masu is the global allocator in every program that compiles this function:
-/// those that allocate through it, and no others. It runs nothing.
+/// those that allocate through it, and no others. It executes no code.
 #[inline(always)]
 fn leave_note() {
     #[cfg(not(miri))]
@@ -131,8 +131,8 @@ unsafe fn realloc(p: *mut u8, old: usize, align: usize, size: usize, start: impl
 }
 
 /// Out of line: nothing about a free is known at compile time, so all it adds is a call (two
-/// instructions), and a program drops things in a thousand places. Inlined, frees were 80 KB of a
-/// program of 930.
+/// instructions), and a program drops things in a thousand places. When they were inlined, frees
+/// made up 80 KB of a 930 KB program.
 ///
 /// At a multiple of 64 bytes it fits in two cache lines of instructions; elsewhere it may need three, which costs an
 /// allocate-and-free pair a tenth of its time.

@@ -26,7 +26,7 @@ use crate::Config;
 /// ```
 ///
 /// Serves any size up to `isize::MAX` and any alignment up to 1 GiB. `Vec` and other collections
-/// grow in place, also with element types of large alignment. Memory fresh from the system is not
+/// grow in place, even with element types of large alignment. Memory fresh from the system is not
 /// zeroed again. All copies are the same allocator.
 ///
 /// The first allocation starts the engine with the environment's configuration (`MASU_CONF`,
@@ -63,12 +63,12 @@ impl Masu {
         Configured(config)
     }
 
-    /// With the feature `hardened`: the allocator with every block hardened from the first one on. Each lies where a
-    /// mistake of unsafe code, or of C that gets its memory here, does least harm and is found soonest. The environment
-    /// can add to it (`MASU_POLICY=debug`) or remove it (`MASU_HARDENED=off`).
+    /// With the feature `hardened`: the allocator with every block hardened from the first one on. Each is placed where
+    /// a bug in unsafe code, or in C code that allocates here, does the least harm and is found soonest. The
+    /// environment can add to it (`MASU_POLICY=debug`) or remove it (`MASU_HARDENED=off`).
     ///
     /// It is [`with_config`](Masu::with_config) with [`Policy::Hardened`](crate::Policy::Hardened); `docs/hardened.md`
-    /// says what that promises and what it costs. [`Heap::hardened`](crate::Heap::hardened) does the same for part of a
+    /// describes the guarantees and the costs. [`Heap::hardened`](crate::Heap::hardened) does the same for part of a
     /// program.
     ///
     /// ```

@@ -38,7 +38,8 @@ impl HeapBuilder {
         self
     }
 
-    /// Sets the bytes from which on the heap keeps no free memory and calls [`on_soft_limit`](Self::on_soft_limit).
+    /// Sets the bytes of live blocks above which the heap keeps no free memory and calls
+    /// [`on_soft_limit`](Self::on_soft_limit).
     ///
     /// ```
     /// let heap = masu::Heap::builder().soft_limit(1 << 20).build()?;
@@ -91,8 +92,8 @@ impl HeapBuilder {
         self
     }
 
-    /// With the feature `hardened`: whether the heap's blocks lie where mistakes do least harm and are found soonest,
-    /// as [`Heap::hardened`] says. In a hardened process every heap is hardened.
+    /// With the feature `hardened`: sets whether the heap's blocks are placed where bugs do the least harm and are
+    /// found soonest, as described at [`Heap::hardened`]. In a hardened process every heap is hardened.
     ///
     /// ```
     /// let heap = masu::Heap::builder().name("parser").hardened(true).hard_limit(64 << 20).build()?;

@@ -25,8 +25,8 @@
 //! # What it costs
 //!
 //! An allocation takes the heap's lock, which is one atomic instruction without contention; a free
-//! never waits for it. Threads that allocate heavily at the same time should have a heap each. A
-//! heap takes 8 KiB, and at least one page for each size class in use.
+//! never waits for it. Threads that allocate heavily at the same time should each have their own
+//! heap. A heap takes 8 KiB, and at least one page for each size class in use.
 
 #[cfg(any(feature = "allocator-api2", feature = "allocator-api2-02"))]
 mod allocator;
@@ -136,14 +136,14 @@ impl Heap {
     /// [`Policy::Hardened`](crate::Policy::Hardened) guards all of a process's:
     ///
     /// - each lies in a randomly chosen slot of a slab that holds only blocks of its size class and of this heap;
-    /// - behind it is a canary, and above 8 KiB an inaccessible page;
+    /// - it is followed by a canary, or above 8 KiB by an inaccessible page;
     /// - a free that finds the canary changed, or no live block, ends the process with a line on stderr, whichever
     ///   function is called;
     /// - freed blocks are zeroed, reused late, and checked first: if one was written to, the process ends then;
     /// - above 128 KiB a block is a mapping between guards, and inaccessible once it is freed.
     ///
-    /// It costs what `docs/hardened.md` says, for this heap's blocks only, and 12 KiB for each size class in use.
-    /// Blocks have exactly the requested size; in a [`scope`](crate::scope), that of their size class.
+    /// The costs, described in `docs/hardened.md`, apply to this heap's blocks only; each size class in use takes
+    /// another 12 KiB. Blocks have exactly the requested size; in a [`scope`](crate::scope), that of their size class.
     ///
     /// # Errors
     /// If memory or address space is out, or 1,024 such heaps are alive, each with less than 192 MiB of a class, or

@@ -24,7 +24,7 @@ use core::ptr::{NonNull, null_mut};
 ///     }
 ///     fn recycle(&self, buffer: &mut Vec<u8>) -> bool {
 ///         buffer.clear();
-///         buffer.capacity() <= 65536 // what has grown larger is not kept
+///         buffer.capacity() <= 65536 // larger buffers are not kept
 ///     }
 /// }
 /// let pool = Pool::new(Buffers);

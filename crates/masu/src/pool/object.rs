@@ -1,4 +1,4 @@
-//! [`ObjectPool`]: makes objects, drops them one by one, and drops all that are left.
+//! [`ObjectPool`]: makes objects, drops them one by one, and drops the remaining ones at the end.
 
 use super::store::{Slot, Store};
 use core::cell::Cell;
@@ -11,8 +11,8 @@ use core::ptr::NonNull;
 
 /// Objects that are made and dropped one by one, or all at once with the pool.
 ///
-/// Similar to Boost's `object_pool`, except that `destroy`, which there walks the free list, is
-/// O(1) here.
+/// Similar to Boost's `object_pool`, except that `destroy`, which walks the free list in Boost, is
+/// O(1).
 ///
 /// ```
 /// use masu::ObjectPool;
@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 /// assert_eq!(*a, "ab");
 /// drop(a); // dropped, its slot is free again
 /// assert_eq!(pool.len(), 1);
-/// // b, then the pool: what is left in it would be dropped with it.
+/// // Drops b, then the pool, which would also drop any objects left in it.
 /// ```
 ///
 /// An object cannot outlive its pool:
@@ -103,7 +103,7 @@ impl<T> ObjectPool<T> {
         self.len.get()
     }
 
-    /// Whether there are none.
+    /// Whether there are no objects.
     ///
     /// ```
     /// # use masu::ObjectPool;

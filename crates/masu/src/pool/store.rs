@@ -60,7 +60,7 @@ impl<T> Store<T> {
     });
     const ALIGN: usize = if align_of::<Slot<T>>() > 8 { align_of::<Slot<T>>() } else { 8 };
 
-    /// Slots of the first chunk if no capacity is given and no need is known.
+    /// Slots of the first chunk if no capacity is given and no earlier pool is known.
     const LEAST: usize = {
         let slots = 1024 / size_of::<Slot<T>>();
         if slots < 4 {

@@ -1,5 +1,5 @@
-//! The names of the crate `jemalloc_pprof`, so that porting a program that serves jemalloc's profiles takes a change of
-//! its import:
+//! The names of the crate `jemalloc_pprof`, so that a program that serves jemalloc's profiles is ported by changing its
+//! import:
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -82,7 +82,7 @@ static STARTED: Mutex<Option<Instant>> = Mutex::new(None);
 /// The process's profile; it always exists.
 pub static PROF_CTL: Option<Shared> = Some(Shared(()));
 
-/// Stands in for a mutex.
+/// Takes the place of a mutex.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

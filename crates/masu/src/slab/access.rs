@@ -258,7 +258,7 @@ impl<T> Slab<T> {
         Iter::new(&self.table)
     }
 
-    /// Iterates over keys and values, these mutably, in ascending order of the keys.
+    /// Iterates over keys and mutable values, in ascending order of the keys.
     ///
     /// ```
     /// # use masu::Slab;

@@ -16,7 +16,7 @@ use core::fmt;
 /// assert_eq!(slab[0].0, 0);
 /// ```
 ///
-/// While it lives, the slab cannot be used otherwise:
+/// While it exists, the slab cannot be used in any other way:
 ///
 /// ```compile_fail,E0502
 /// # let mut slab = masu::Slab::new();

@@ -295,7 +295,7 @@ impl<T> GenSlab<T> {
         })
     }
 
-    /// Iterates over keys and values, these mutably.
+    /// Iterates over keys and mutable values.
     ///
     /// ```
     /// # use masu::GenSlab;

@@ -20,7 +20,7 @@ pub struct Iter<'a, T> {
     cursor: Cursor,
 }
 
-/// Keys and values of a slab, these mutable: see [`Slab::iter_mut`].
+/// Keys and mutable values of a slab: see [`Slab::iter_mut`].
 ///
 /// ```
 /// # use masu::Slab;

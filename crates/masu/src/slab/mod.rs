@@ -9,13 +9,14 @@
 //!
 //! # How values are stored
 //!
-//! Values lie in pages. The first has the requested capacity; if none was requested, it has what slabs of such values
-//! have needed lately, up to 512 KiB, or about a kibibyte if there were none. So slabs that are made again and again
-//! have one page each. Each further page is as large as all before it together, so a slab of `n` values has at most
-//! `log2 n` pages. If no capacity was requested, the second page is larger if that brings both to 8 KiB: only the parts
-//! of a page that hold values are touched. Growing adds a page: nothing is copied, no address changes and no insertion
-//! waits for a copy of everything. A slot is as large as the value; four bytes beside it say that it is occupied, or
-//! which vacant key comes next, and iteration examines eight of these at once. That limits a slab to 2³² − 2 values.
+//! Values lie in pages. The first has the requested capacity; if none was requested, it has the capacity that recent
+//! slabs of the same kind of value needed, up to 512 KiB, or about a kibibyte if there were none. So slabs that are
+//! made again and again have one page each. Each further page is as large as all before it together, so a slab of `n`
+//! values has at most `log2 n` pages. If no capacity was requested, the second page is larger if that brings both to 8
+//! KiB: only the parts of a page that hold values are touched. Growing adds a page: nothing is copied, no address
+//! changes and no insertion waits for a copy of everything. A slot is as large as the value; four bytes beside it say
+//! that it is occupied, or which vacant key comes next, and iteration examines eight of these at once. That limits a
+//! slab to 2³² − 2 values.
 //!
 //! A page's memory is not written before it is needed. It comes from masu's engine, whether or not
 //! masu is the global allocator. It goes back there with the slab, by [`Slab::shrink_to_fit`], by
@@ -24,7 +25,7 @@
 //! # Addresses
 //!
 //! A value stays in place from its insertion until its removal, whatever else happens to the slab,
-//! even if the slab itself moves; only [`Slab::compact`] moves values, and says which.
+//! even if the slab itself moves; only [`Slab::compact`] moves values, and it reports each move.
 //! [`Slab::as_ptr`] returns an address that may be used as long as the value lives. No method makes
 //! a reference to any value except the requested one, so the use of one value never invalidates a
 //! pointer to another.
@@ -34,8 +35,8 @@
 //! Insertion, access and removal are O(1); an insertion that grows allocates one page and touches
 //! one slot of it. Iteration is O(n + capacity / 8).
 //!
-//! The interface is that of the `slab` crate 0.4, so switching takes a change of the import. Keys
-//! are given out in the same order: the key freed last is reused first, then the keys ascend.
+//! The interface is that of the `slab` crate 0.4, so switching only requires changing the import.
+//! Keys are given out in the same order: the key freed last is reused first, then the keys ascend.
 
 mod build;
 mod cursor;

@@ -1,13 +1,13 @@
-//! One page of slots with the states that say what is in them.
+//! One page of slots, with states that describe their contents.
 //!
 //! A page covers the keys `start..end` of its slab. Both its pointers are *biased*: they point to
 //! where key 0 would be, so a key alone finds its slot and state, whichever page it is on. They are
 //! only ever turned into addresses of keys that the page covers.
 //!
 //! A state is four bytes: it says that the slot holds a value, or which vacant key follows on the
-//! list. So a vacant slot holds nothing: a write to the list never waits for a value being moved,
-//! nor the reverse, and one-byte values take one byte. A *group* is the states of eight keys, from
-//! a multiple of eight on, that are examined at once.
+//! list. So a vacant slot holds nothing: a write to the list never waits for a value to be moved,
+//! nor a move for a write, and one-byte values take one byte. A *group* is the states of eight
+//! keys, from a multiple of eight on, that are examined at once.
 //!
 //! States and slots are one block, states first: a slab that uses the beginning of a page touches
 //! the beginnings of both, and the end can be given back.

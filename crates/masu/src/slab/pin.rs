@@ -253,7 +253,7 @@ impl<T> PinSlab<T> {
         self.slab.iter().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))
     }
 
-    /// Iterates over keys and values, these mutably, in ascending order of the keys.
+    /// Iterates over keys and mutable values, in ascending order of the keys.
     ///
     /// ```
     /// # use masu::PinSlab;

@@ -209,7 +209,7 @@ impl<T, X: Copy> Table<T, X> {
     pub fn compact(&mut self, mut rekey: impl FnMut(&mut T, usize, usize) -> bool) {
         struct Finish<'a, T, X: Copy> {
             table: &'a mut Table<T, X>,
-            /// The value that the closure has.
+            /// The key of the value that the closure is working on.
             moving: Option<usize>,
         }
         impl<T, X: Copy> Drop for Finish<'_, T, X> {
