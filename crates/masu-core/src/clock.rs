@@ -1,8 +1,8 @@
 //! The engine's coarse clock, and all arithmetic on its ticks. A tick is half the decay time.
 //!
 //! The purge advances the clock ([`crate::purge`]); all other code notes the present tick and asks later
-//! how old the note is. Two ticks bound the age of what has [`rested`](Tick::rested): what was noted at one
-//! tick and has rested is between half and all of the decay time old.
+//! how old the note is. Two ticks bound the age of what has [`rested`](Tick::rested): memory noted at one tick that has
+//! rested is between half and all of the decay time old.
 
 // No protocol depends on the clock, so the model checker need not know of it.
 use crate::tuning::RESTED;

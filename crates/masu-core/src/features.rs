@@ -1,5 +1,5 @@
-//! What the engine is built with. A constant switches off each way into a part that is left out. So the
-//! compiler sees that the part is never used, and its code does not go into the program.
+//! What the engine is built with. A constant switches off every entry to a part that is left out, so the compiler sees
+//! that the part is never used and omits its code from the program.
 //!
 //! The engine's own tests have everything.
 

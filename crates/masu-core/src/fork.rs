@@ -1,4 +1,5 @@
-//! A fork takes every lock first, so that its child finds whole what they guard.
+//! A fork takes every lock first, so that its child finds the data that they guard in a consistent
+//! state.
 //!
 //! ```text
 //!  parent's threads at work ──prepare: all locks, in their order──▶ forking

@@ -1,10 +1,9 @@
 //! What the engine shows to programs that read the process from outside: `masu explain`, `top`, `watch`.
 //!
 //! A reader has only the process's memory: no debugging information, no symbol, no word from the process. It
-//! finds masu's note in the file's loaded headers. A second note says how far away [`PLACES`] words lie, which
-//! say how far away each variable and the [`Layout`] lie; the [`Layout`] says what is where in the tables. All
-//! of these are constants in a read-only page that the process itself never touches: they cost nothing, at
-//! start or later.
+//! finds masu's note in the file's loaded headers. A second note says how far away the words of [`PLACES`] lie. These
+//! give the distances to each variable and to the [`Layout`], which describes the tables. All of these are constants in
+//! a read-only page that the process itself never touches: they cost nothing, at start or later.
 //!
 //! A reader reads words that other threads write. So it takes each figure for what it was at some moment, and
 //! checks every number that it uses as an index.

@@ -6,13 +6,12 @@
 //! MASU_CONF="decay:1s,budget:16MiB" MASU_SHOW_STATS=1 program
 //! ```
 //!
-//! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key is also a
-//! variable of its own, `MASU_` and the key in capitals, and this one wins: built-in default < policy
-//! < what the program was compiled with < `MASU_CONF` < variable. Case does not matter, and `.` and
-//! `-` count as `_` in keys.
+//! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key also has its own variable,
+//! `MASU_` and the key in capitals, which takes precedence: built-in default < policy < what the program was compiled
+//! with < `MASU_CONF` < variable. Case does not matter, and `.` and `-` count as `_` in keys.
 //!
 //! The command `masu` passes its own options on as variables, and names them in `MASU_CONF_COMMAND`, a list like
-//! `MASU_CONF`. It sets nothing: it only says of variables with these values where they come from.
+//! `MASU_CONF`. It sets nothing: it only records the origin of variables with these values.
 //!
 //! A mistake never stops a program. An unknown key or a value of the wrong form is one line on
 //! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs

@@ -1,4 +1,5 @@
-//! Policies: a name for a set of values, for users who would rather say what they run than tune it.
+//! Policies: a name for a set of values, for users who would rather name the kind of program they
+//! run than tune it.
 //!
 //! `policy:container` sets every key of its column below that is not set explicitly anywhere: a key in the
 //! environment or in the program wins over the policy, whichever comes first.

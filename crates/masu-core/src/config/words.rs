@@ -1,7 +1,8 @@
 //! Lists of words, one string each with spaces between: what a user may write, and what is shown.
 //!
-//! A list in one string takes only its letters. An array of strings takes sixteen bytes more for
-//! each, and another twenty-four for the loader, which must adjust them at every start.
+//! A list in one string takes only the space of its letters. An array of strings takes sixteen
+//! bytes more for each, and another twenty-four for the loader, which must adjust them at every
+//! start.
 
 /// A byte in its plain form: lower case, `_` between words of a name.
 pub fn plain(byte: u8) -> u8 {

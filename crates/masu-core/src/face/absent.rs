@@ -1,4 +1,5 @@
-//! Options that need a part that the engine was built without: the program goes on without it, and is told.
+//! Options that need a part that the engine was built without: the program runs without the part, and a message says
+//! so.
 
 use super::profile;
 use crate::config::Config;

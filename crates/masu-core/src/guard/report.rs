@@ -20,7 +20,7 @@ pub static FILE: NamedFile = NamedFile::new();
 static OPEN: AtomicU32 = AtomicU32::new(0);
 /// Whether it has been said that the file cannot be written.
 static MISSED: AtomicBool = AtomicBool::new(false);
-/// Whether an access has been told of: what follows it may come from it.
+/// Whether an access has been reported: later ones may be consequences of it.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
 fn write(bytes: &[u8]) {

@@ -1,5 +1,5 @@
-//! What a thread has at hand of small classes, a [`Bin`] each. So it takes a pool's lock once for several blocks, and
-//! the slots that it is given were in its processor's cache not long ago.
+//! The slots of small classes that a thread has at hand, in one [`Bin`] for each class. So a thread takes a pool's lock
+//! once for several blocks, and the slots that it is given were in its processor's cache not long ago.
 //!
 //! Everything in here waits ([`State`](super::state::State)): a free of it is a mistake that is seen. A cache belongs
 //! to the number of a thread's heap and lies with the other records. It is empty when its thread ends; in a fork's

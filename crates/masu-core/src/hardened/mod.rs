@@ -1,4 +1,4 @@
-//! The hardened heap: serves every block of a process that asks for it, so that a mistake harms least and shows
+//! The hardened heap: serves every block of a process that asks for it, so that a bug does the least harm and is found
 //! soonest.
 //!
 //! In such a process bins stay empty, so that every request takes its slow path, which leads here; other processes pay

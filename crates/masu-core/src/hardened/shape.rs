@@ -6,7 +6,7 @@
 //! | 1 to 34 | a small class's size | the rest of the slot, all zero, and a trailer of eight bytes |
 //! | 35 to 57 | 2 to 32 pages and one more | the rest of its last page, all zero, and an inaccessible page |
 //!
-//! A slab's size is a power of two, and it has up to 256 slots. What is left behind the last slot is never used.
+//! A slab's size is a power of two, and it has up to 256 slots. The space behind the last slot is never used.
 
 use crate::size_class::{
     LAST_IN_TABLE as LAST_SMALL, SIZES, TABLE_MAX as SMALL_MAX, UNIT, exact_class, medium_class,

@@ -1,4 +1,4 @@
-//! What a pointer is, found out once, for every operation on it.
+//! Classifies a pointer, once for all operations on it.
 //!
 //! ```text
 //!  address ─▶ window of chunks ─▶ a span  ─▶ the calling thread's, another's, or an arena's

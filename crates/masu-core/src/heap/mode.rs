@@ -1,4 +1,4 @@
-//! What goes on around a heap, and what the heap therefore keeps.
+//! The circumstances of a heap, and what the heap keeps because of them.
 //!
 //! A span that a heap gives up serves the thread that needs one first, or the purge. But its own thread then
 //! frees into it as if it were another's, and others put their blocks there. So a heap whose blocks stay with

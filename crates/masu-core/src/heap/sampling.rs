@@ -16,9 +16,9 @@
 //! the slow path by itself. Blocks above 16 KiB, and those of arenas, always do: they are counted one by
 //! one, and samples are found by their addresses.
 //!
-//! Why the estimates have no bias: each block that is handed out has had a throw of a coin of its own, with
-//! probability 1 − e^(−s/R), whatever happened before. Blocks that leave a bin unused take their throws
-//! with them, including the pending mark: what makes them leave does not depend on how the throws fell.
+//! Why the estimates have no bias: each block that is handed out has had a separate throw of a coin, with
+//! probability 1 − e^(−s/R), whatever happened before. Blocks that leave a bin unused take their throws with them,
+//! including the pending mark: what makes them leave does not depend on how the throws fell.
 //!
 //! If a thread allocates so much that samples would take more than a hundredth of its time, R grows ([`mod@pace`]).
 

@@ -1,8 +1,8 @@
 //! Scopes: while one is open on a thread, the thread's allocations come from an arena.
 //!
 //! Opening a scope takes the blocks out of the thread's bins and puts them aside, so that every small
-//! allocation misses its bin and asks in the slow path where to go: the hot paths know nothing of
-//! scopes and cost the same, whether one is open or not. Frees are not affected at all.
+//! allocation misses its bin and asks in the slow path which heap to use: the hot paths know
+//! nothing of scopes and cost the same, whether one is open or not. Frees are not affected at all.
 //!
 //! Invariants:
 //! 1. while `scope` is not null, the bins are empty. A bit of `aside` says that the class's bin had blocks, which the

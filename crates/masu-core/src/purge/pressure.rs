@@ -3,8 +3,8 @@
 //!
 //! Memory counts as in use when it is handed out, and a program may never touch it. So first the
 //! kernel is asked how much is resident. If that is below the limit, no thread looks again before a
-//! part of what is left has been handed out. If the program meanwhile touches memory that it had
-//! already, that is seen then.
+//! part of what is left has been handed out. If the program meanwhile touches memory that it
+//! already had, that is noticed at the next look.
 
 use super::now;
 use crate::ledger;

@@ -1,5 +1,5 @@
-//! What an arena says of itself. It needs nothing of the engine except size classes: where the engine does not run, the
-//! crate that replaces it has this very file.
+//! What an arena reports about itself. It needs nothing from the engine except size classes: where the engine does not
+//! run, the crate that replaces it includes this same file.
 
 use crate::size_class::{LAST_CLASS, size_of_class};
 

@@ -1,4 +1,4 @@
-//! How far it is to the next block that is drawn.
+//! The distance to the next block that is drawn.
 
 use core::cell::Cell;
 

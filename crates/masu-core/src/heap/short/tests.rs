@@ -1,4 +1,4 @@
-//! The short way leads where the long one does, and is taken when it should be.
+//! Tests that the short way has the same result as the long one, and is taken when it should be.
 
 use super::*;
 use crate::heap::mode::Mode;

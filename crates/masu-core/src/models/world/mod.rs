@@ -1,5 +1,5 @@
-//! A model of what the protocols stand on: the modules that `crate::` names in production and that
-//! are system calls, assembly or bulk there.
+//! A model of what the protocols are built on: the modules that `crate::` names in production and
+//! that are system calls, assembly or bulk there.
 //!
 //! Spans' memory and owner's lines are real memory, so the production code links, carves and merges
 //! blocks in it. Each access to an owner's line is reported to the checker, which fails if two

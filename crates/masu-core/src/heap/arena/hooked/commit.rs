@@ -1,8 +1,8 @@
 //! Committing pages while another thread splits their extent or joins it with the next one.
 //!
-//! A commit hook is told which extent its pages lie in, and no hook may be told an extent that is no more. So an
+//! A commit hook is told which extent its pages lie in, and no hook may be told an extent that no longer exists. So an
 //! extent in which pages are being committed is neither split nor joined, and while a hook splits or joins an extent,
-//! no pages in it are taken that must be committed first. No thread waits for another one: whoever comes second does
+//! no pages in it are taken that must be committed first. No thread waits for another one: the second thread does
 //! without, which costs memory for some time (the purge looks at the chunk again, an allocation asks for another
 //! extent) or a copy (a block that grows moves).
 
