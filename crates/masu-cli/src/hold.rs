@@ -35,8 +35,8 @@ impl Hold {
         Hold { before }
     }
 
-    /// Starts a command that has the signals as this process had them, where std would reset what is blocked and
-    /// `SIGPIPE`.
+    /// Starts a command that has the signals as this process had them, whereas std would reset the mask of blocked
+    /// signals and `SIGPIPE`.
     pub fn start(&self, command: &mut Command) -> Result<Child> {
         let before = self.before;
         // SAFETY: zeroes are a valid action, which outlives the call; nothing is changed.

@@ -24,9 +24,9 @@ const BY_KERNEL: i32 = 0x80;
 /// Who has sent a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sender {
-    /// A key of the terminal, or its end: all processes in the foreground have got it.
+    /// A key of the terminal, or its end: all processes in the foreground received it.
     Terminal,
-    /// A process: nobody knows who else has got it.
+    /// A process: it is not known which other processes received it.
     Process,
 }
 
@@ -74,7 +74,7 @@ impl Wake {
             Some(None) => Some(most.unwrap_or(BLIND).min(BLIND)),
             _ => most,
         };
-        // What is too long for the kernel is as good as for ever.
+        // A timeout that the kernel cannot represent counts as no timeout.
         let most = most.and_then(|most| Timespec::try_from(most).ok());
         let process = self.process.iter().flatten();
         let mut watched: Vec<_> = [PollFd::new(self.signals.get_read(), PollFlags::IN)]
@@ -84,7 +84,7 @@ impl Wake {
         // A signal that interrupts it is in the pipe as well.
         let _ = poll(&mut watched, most.as_ref());
         drop(watched);
-        // Only here: what is taken out of the pipe elsewhere would not end the next wait.
+        // Only here: a signal taken out of the pipe elsewhere would not end the next wait.
         for signal in self.signals.pending() {
             let sender =
                 if signal.si_code == BY_KERNEL { Sender::Terminal } else { Sender::Process };

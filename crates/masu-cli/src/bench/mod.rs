@@ -24,7 +24,7 @@ use files::Files;
 
 /// Everything was measured, but a program misbehaved under one of the allocators.
 const MISBEHAVED: u8 = 1;
-/// The time that was set was up before every allocator had run; what was measured until then was reported.
+/// The time limit expired before every allocator had run; the results up to then were reported.
 const OUT_OF_TIME: u8 = 124;
 /// The user stopped it; the results so far were reported.
 const INTERRUPTED: u8 = 130;

@@ -116,7 +116,7 @@ impl Follow {
     /// Lets it go on from where it was stopped, with a signal; or stay stopped by the one that stopped it.
     fn resume(&self, signal: i32, stays: bool) {
         let request = if stays { libc::PTRACE_LISTEN } else { libc::PTRACE_CONT };
-        // SAFETY: as above. One that was killed meanwhile is not there any more, which the next wait says.
+        // SAFETY: as above. A process that was killed meanwhile no longer exists, which the next wait reports.
         unsafe {
             libc::ptrace(request, self.process, null_mut::<u8>(), libc::c_long::from(signal))
         };

@@ -64,7 +64,7 @@ pub struct Output {
     option: &'static str,
 }
 
-/// What is asked for; a report on stdout if nothing is that says who it is.
+/// Returns the requested outputs, and a report on stdout if nothing but raw profiles was requested.
 pub fn of(order: &Prof) -> Result<Vec<Output>, Failure> {
     let mut outputs = Vec::new();
     for (form, file) in [

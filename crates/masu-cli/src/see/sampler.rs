@@ -79,7 +79,7 @@ impl Sampler {
     /// peak.
     pub fn peak(&self, is_there: bool, end: Option<u64>) -> Peak {
         let seen = self.samples.iter().map(|sample| sample.resident).max().unwrap_or(0);
-        // Of several processes each has its own peak at a time of its own.
+        // Each of several processes reaches its peak at a different time.
         let known = self.peak.map(|peak| peak.max(end.unwrap_or(0)));
         let is_all = known.is_some_and(|peak| peak > 0) && (is_there || end.is_some());
         Peak { kib: seen.max(known.unwrap_or(0)), is_all }

@@ -180,11 +180,11 @@ fn own_peak() -> u64 {
     masu_watch::process::peak(std::process::id()).unwrap_or(u64::MAX / 2)
 }
 
-/// Whether what is about to become the command is still this program, or has ended, so that it has no file.
+/// Whether the process that is about to become the command is still this program, or has ended, so that it has no file.
 fn is_launcher(process: u32) -> bool {
     let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
-    // In this order: a process with a command line and then no file has ended in between. One that has just become this
-    // program has no command line so far.
+    // In this order: a process with a command line and then no file has ended in between. A process that has just
+    // become this program has no command line yet.
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let Some(own) = file(&process.to_string()) else { return true };
     let launches = words.split(|&byte| byte == 0).skip(1).take(2).eq([&b"run"[..], b"--"]);
