@@ -1,5 +1,5 @@
-// The frame of every test program: cases that register themselves, checks that
-// say what they saw, and a few helpers that do not allocate.
+// The frame of every test program: cases that register themselves, checks that print the values
+// they compared, and a few helpers that do not allocate.
 //
 // A program is check_main.c plus any number of files of CASE(name) { ... }.
 // It runs the cases named on its command line, or all of them; --list names them.
@@ -47,8 +47,8 @@ __attribute__((noreturn, format(printf, 4, 5))) void check_failed(const char *fi
 // Ends the case, and later the program with 77: "this allocator does not have that".
 __attribute__((noreturn)) void not_offered(const char *what);
 
-// A pointer or a number that the compiler knows nothing about any more. Without it the
-// compiler removes allocations and folds comparisons that the tests are about.
+// Hides the origin of a pointer or a number from the compiler. Without it the compiler removes
+// allocations and folds comparisons that the tests are about.
 static inline void *hide(void *pointer) {
     __asm__ volatile("" : "+r"(pointer) : : "memory");
     return pointer;
@@ -73,10 +73,10 @@ size_t first_nonzero(const void *block, size_t size);
 long status_field(const char *name);
 // The resident set in KiB, exact where VmRSS is approximate.
 long resident_kib(void);
-// What of it is this process's own, and not shared with its parent, in KiB.
+// The part of it that belongs to this process and is not shared with its parent, in KiB.
 long private_kib(void);
 
-// Seconds after which something hangs: so many, MASU_TEST_PATIENCE times.
+// The seconds after which something counts as hanging: the argument times MASU_TEST_PATIENCE.
 static inline unsigned patience(unsigned seconds) {
     const char *times = getenv("MASU_TEST_PATIENCE");
     return seconds * (times != NULL ? (unsigned)atoi(times) : 1);

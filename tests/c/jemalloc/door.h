@@ -1,4 +1,4 @@
-// What the tests of the jemalloc door share.
+// Helpers that the tests of the jemalloc door share.
 #ifndef MASU_TESTS_JEMALLOC_DOOR_H
 #define MASU_TESTS_JEMALLOC_DOOR_H
 
@@ -6,7 +6,7 @@
 
 #include <jemalloc/jemalloc.h>
 
-// A read of a value whose type is that of the place.
+// Reads a value of the same type as the variable that receives it.
 #define READ(name, place)                                                               \
     do {                                                                                \
         size_t length_ = sizeof *(place);                                               \
@@ -15,7 +15,7 @@
         CHECK(length_ == sizeof *(place), "%s: %zu bytes", name, length_);              \
     } while (0)
 
-// A write of a value.
+// Writes a value.
 #define WRITE(name, value) mallctl(name, NULL, NULL, &(value), sizeof(value))
 
 // A call without any value, as "arena.0.purge" takes it.
