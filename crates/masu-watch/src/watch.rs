@@ -118,19 +118,33 @@ pub fn ended(child: &Child) -> std::io::Result<Option<End>> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+
     use super::*;
 
     #[test]
     fn a_program_is_watched_to_its_end() {
         let mut looks = 0;
-        let script = "sleep 0.2; echo done";
         let mut shell = Command::new("sh");
-        shell.args(["-c", script]);
-        let run = run(&mut shell, Duration::from_millis(5), |_| {
+        // It waits until it has been seen often enough, however long that takes.
+        let file = std::env::temp_dir().join(format!("masu-watch-{}", std::process::id()));
+        let name = CString::new(file.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends in a null byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        shell.args(["-c", "read line < \"$1\"; echo done", "sh"]).arg(&file);
+        let mut is_told = false;
+        let run = run(&mut shell, Duration::from_millis(5), |look| {
             looks += 1;
+            if !is_told && looks > 3 && look.second > 0.2 {
+                is_told = true;
+                fs::write(&file, "\n").unwrap();
+            }
             true
-        })
-        .unwrap();
+        });
+        fs::remove_file(&file).unwrap();
+        let run = run.unwrap();
         assert!(run.succeeded && run.output == "done\n", "{run:?}");
         assert!(looks > 3 && looks == run.curve.0.len() && run.curve.peak() > 100, "{run:?}");
         assert!(run.curve.end() > 0.1 && run.processor < 0.2, "{run:?}");
