@@ -83,8 +83,10 @@ fn a_program_that_fails_by_itself_is_refused() {
 #[test]
 fn a_program_that_hangs_is_stopped() {
     let fixture = Fixture::new();
+    // Which may build the workloads first.
+    let mut command = bench(&fixture);
     let start = Instant::now();
-    let (_, said) = ended(bench(&fixture).args(["--timeout", "300ms", "--", "sleep", "60"]), 125);
+    let (_, said) = ended(command.args(["--timeout", "300ms", "--", "sleep", "60"]), 125);
     assert!(said.contains("stopped after 0.3 s"), "{said}");
     assert!(start.elapsed() < Duration::from_secs(30));
 }
@@ -208,8 +210,9 @@ fn a_real_program_is_raced_like_a_workload() {
 #[test]
 fn time_bounds_all_of_it_from_the_first_run_on() {
     let fixture = Fixture::new();
+    let mut command = bench(&fixture);
     let start = Instant::now();
-    let (out, _) = ended(bench(&fixture).args(["--time", "2s", "--", "sleep", "60"]), 124);
+    let (out, _) = ended(command.args(["--time", "2s", "--", "sleep", "60"]), 124);
     assert!(out.contains("was up before every allocator had run"), "{out}");
     assert!(start.elapsed() < Duration::from_secs(40));
 }
