@@ -48,6 +48,8 @@ int main(int argc, char **argv) {
     else holds(atoi(trouble));
     puts("ready");
     fflush(stdout);
-    while (getchar() != EOF) {}
+    /* Not `getchar`, whose buffer is a block that comes after the word. */
+    char byte;
+    while (read(0, &byte, 1) > 0) {}
     return 0;
 }

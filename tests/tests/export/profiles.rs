@@ -145,7 +145,8 @@ fn what_the_program_samples_itself_is_there_at_once() {
     }
     let (process, _program) = sites("prof:1,prof_rate:8KiB");
     let (_exporter, address) = exporter(&[]);
-    sleep(Duration::from_millis(300));
+    let rss = || account::rss(process.id()).expect("it runs");
+    until("it fills its cache of 20 MB", || rss() > 24 << 20);
     let start = Instant::now();
     let answer = get(&address, &format!("/{}/debug/pprof/allocs", process.id()));
     assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
