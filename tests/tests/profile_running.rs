@@ -302,11 +302,12 @@ int main(void) {
     int child = fork();
     if (child == 0) {
         for (int i = 0; i < 100000; i++) *(char *volatile *)malloc(64) = 0;
+        /* Before its own side of the fork is over, its memory is its parent's. */
+        printf("%d\n", getpid());
+        fflush(stdout);
         pause();
         return 0;
     }
-    printf("%d\n", child);
-    fflush(stdout);
     if (read(0, &go, 1) == 1) return 1;
     return 0;
 }
@@ -321,7 +322,7 @@ int main(void) {
     let mut out = BufReader::new(parent.stdout.take().expect("a pipe")).lines();
     assert_eq!(out.next().expect("a line").expect("text"), "ready");
     let id = parent.id().to_string();
-    let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "5s"]).spawn().expect("built");
+    let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "60s"]).spawn().expect("built");
     await_sampling(parent.id());
     parent.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
     let child: u32 = out.next().expect("a line").expect("text").parse().expect("a number");
@@ -329,6 +330,8 @@ int main(void) {
     // SAFETY: a signal to the child.
     unsafe { libc::kill(child as i32, libc::SIGKILL) };
     assert_eq!(rates, (4096, 0));
+    // SAFETY: a signal to the child.
+    unsafe { libc::kill(prof.id() as i32, libc::SIGINT) };
     let (code, said, _) = told(prof.wait_with_output().expect("it ends"));
     assert_eq!(code, 0, "{said}");
     drop(parent.stdin.take());
