@@ -2,7 +2,7 @@
 //! of a program whose memory is known.
 
 use std::io::Write;
-use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -215,7 +215,7 @@ fn nginx() {
         "daemon off; master_process off; pid {0}/pid; error_log stderr; events {{}}\n\
          http {{ access_log off; client_body_temp_path {0}/b; proxy_temp_path {0}/p; fastcgi_temp_path {0}/f;\n\
          uwsgi_temp_path {0}/u; scgi_temp_path {0}/s;\n\
-         server {{ listen 127.0.0.1:47931; root {0}; gzip on; gzip_min_length 1; gzip_types *; }} }}",
+         server {{ listen unix:{0}/socket; root {0}; gzip on; gzip_min_length 1; gzip_types *; }} }}",
         place.path().display()
     );
     std::fs::write(path("conf"), conf).expect("written");
@@ -224,7 +224,7 @@ fn nginx() {
     let running =
         Running::start(Command::new(nginx).arg("-p").arg(place.path()).arg("-c").arg(path("conf")));
     let start = Instant::now();
-    let connect = || TcpStream::connect("127.0.0.1:47931");
+    let connect = || UnixStream::connect(path("socket"));
     while connect().is_err() {
         assert!(start.elapsed() < Duration::from_secs(20), "nginx does not listen");
         sleep(Duration::from_millis(20));
