@@ -1,8 +1,11 @@
 //! The command, and programs on masu that it looks at.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::library;
 
@@ -14,6 +17,21 @@ pub fn command() -> PathBuf {
 /// Runs the command to its end.
 pub fn masu(arguments: &[&str]) -> Output {
     Command::new(command()).args(arguments).output().expect("the command is built")
+}
+
+/// Waits until a `masu watch -p` looks at its process: it handles signals from then on.
+pub fn await_watch(watch: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let handles = || {
+        let status = fs::read_to_string(format!("/proc/{watch}/status")).expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t"));
+        let caught = u64::from_str_radix(caught.expect("a line"), 16).expect("a set of signals");
+        caught >> (libc::SIGTERM - 1) & 1 == 1
+    };
+    while !handles() {
+        assert!(Instant::now() < deadline, "it watches nothing");
+        sleep(Duration::from_millis(5));
+    }
 }
 
 /// A program on masu that is ended with the test.

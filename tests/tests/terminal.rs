@@ -1,16 +1,24 @@
 //! The commands that draw, in a terminal of 80 and one of 200 columns: tmux is the terminal.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use masu_tests::running::{Running, command, masu};
+use masu_tests::running::{Running, await_watch, command, masu};
 use masu_tests::{Compile, Program, is_masu, scratch, tool};
 use tempfile::TempDir;
 
 const SIZES: [(usize, usize); 2] = [(80, 24), (200, 50)];
 /// The longest wait for something to be shown.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// `masu top` lists, and acts on, the programs of the other tests: it is alone, those run together.
+static PROGRAMS: RwLock<()> = RwLock::new(());
+
+fn together() -> RwLockReadGuard<'static, ()> {
+    PROGRAMS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A terminal with one command in it.
 struct Terminal {
@@ -46,6 +54,21 @@ impl Terminal {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
 
+    /// The line that is chosen, which is drawn in reverse.
+    fn chosen(&self) -> String {
+        const REVERSE: &str = "7";
+        let screen = self.tmux(&["capture-pane", "-p", "-e"]);
+        let styles = |line: &str| -> Vec<String> {
+            let codes = line.split("\x1b[").skip(1).filter_map(|code| code.split_once('m'));
+            codes.flat_map(|(styles, _)| styles.split(';').map(str::to_owned)).collect()
+        };
+        let is_chosen = |line: &&str| styles(line).iter().any(|style| style == REVERSE);
+        let line = screen.lines().find(is_chosen).unwrap_or_default();
+        let (first, others) = line.split_once("\x1b[").unwrap_or((line, ""));
+        let texts = others.split("\x1b[").filter_map(|code| Some(code.split_once('m')?.1));
+        [first].into_iter().chain(texts).collect()
+    }
+
     fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
     }
@@ -73,15 +96,17 @@ impl Drop for Terminal {
     }
 }
 
-/// Allocates `blocks` blocks of 700 bytes and some of 100 KiB, lets go of the latter, and works on in small steps.
+/// Allocates `blocks` blocks of 700 bytes and some of 100 KiB, lets go of the latter when it is told to, and works on
+/// in small steps.
 fn program(blocks: u32) -> Program {
     let source = format!(
         "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n\
          int main(void) {{ static char *large[400];\n\
          for (int i = 0; i < {blocks}; i++) memset(malloc(700), 1, 700);\n\
          for (int i = 0; i < 400; i++) large[i] = memset(malloc(100 << 10), 1, 100 << 10);\n\
-         puts(\"ready\"); fflush(stdout); sleep(1);\n\
+         char go; puts(\"ready\"); fflush(stdout); if (read(0, &go, 1) != 1) return 1;\n\
          for (int i = 0; i < 400; i++) free(large[i]);\n\
+         puts(\"freed\"); fflush(stdout);\n\
          for (;;) {{ for (int i = 0; i < 4; i++) large[i] = malloc(200 << 10);\n\
          for (int i = 0; i < 4; i++) free(large[i]); usleep(20000); }} }}"
     );
@@ -103,8 +128,11 @@ fn top_answers_to_its_keys() {
     if !is_masu() {
         return;
     }
+    let _alone = PROGRAMS.write().unwrap_or_else(PoisonError::into_inner);
     let (small, large) = (program(10_000), program(80_000));
-    let (small, large) = (start(&small, "decay:never"), start(&large, "decay:never"));
+    let (mut small, mut large) = (start(&small, "decay:never"), start(&large, "decay:never"));
+    small.goes_on();
+    large.goes_on();
     let (small, large) = (small.id().to_string(), large.id().to_string());
     for size in SIZES {
         let top = Terminal::start(size, "top --every 200ms");
@@ -130,21 +158,34 @@ fn top_answers_to_its_keys() {
             top.press("s");
             top.shows(|screen| screen.contains(&format!("by {by}")));
         }
-        // The last column to sort by leaves the lower number first; down and up again to the first row.
+        // The last column to sort by has older processes first, which others on this machine may be.
+        let own = |chosen: &str| chosen.split_whitespace().next() == Some(&*small);
+        let begin = Instant::now();
+        while !own(&top.chosen()) {
+            assert!(begin.elapsed() < PATIENCE, "not chosen:\n{}", top.screen());
+            let before = top.chosen();
+            top.press("Down");
+            let pressed = Instant::now();
+            while top.chosen() == before && pressed.elapsed() < Duration::from_secs(1) {
+                sleep(Duration::from_millis(20));
+            }
+        }
         top.press("Down");
         top.press("Up");
         top.press("Enter");
         // A screen may be seen half drawn: its last line is drawn last.
         let back = "any other key: back";
         let told = top.shows(|screen| screen.contains("blocks that") && screen.contains(back));
+        assert!(told.contains(&format!("process {small} ")), "{told}");
         assert!(told.contains("resident\n") && told.contains("not masu's"), "{told}");
         top.press("Down");
         top.shows(|screen| !screen.contains("resident\n"));
         top.press("x");
         top.shows(|screen| screen.contains("by pid") && screen.contains("q quit"));
         top.press("p");
-        top.shows(|screen| screen.contains("gives free memory back at its next slow"));
-        // The first row is chosen; one of both is at work. A profile ends by itself, or sooner.
+        let said = format!("process {small} gives free memory back at its next slow");
+        top.shows(|screen| screen.contains(&said));
+        // A profile ends by itself, or sooner.
         top.press("h");
         top.shows(|screen| screen.contains("is sampled, ") && screen.contains("Esc ends that"));
         if size.0 == 200 {
@@ -176,12 +217,14 @@ fn a_watch_is_drawn_anew_in_its_place() {
     if !is_masu() {
         return;
     }
+    let _together = together();
     let program = program(10_000);
     for size in SIZES {
-        let running = start(&program, "decay:300ms");
-        let watch = Terminal::start(size, &format!("watch -p {} --for 6s", running.id()));
+        let mut running = start(&program, "decay:300ms");
+        let watch = Terminal::start(size, &format!("watch -p {} --for 8s", running.id()));
         let head = format!("process {} (", running.id());
         watch.shows(|screen| screen.contains(&head) && screen.contains('█'));
+        running.goes_on();
         watch.shows(|screen| screen.contains("went back\n") && screen.contains(" s to "));
         sleep(Duration::from_secs(2));
         // However often it was drawn, it is there once, and as a whole.
@@ -199,6 +242,7 @@ fn a_watch_ends_when_it_is_interrupted() {
     if !is_masu() {
         return;
     }
+    let _together = together();
     let program = program(1000);
     let running = start(&program, "");
     let watch = Terminal::start(SIZES[0], &format!("watch -p {}", running.id()));
@@ -216,6 +260,7 @@ fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {
     if !is_masu() {
         return;
     }
+    let _together = together();
     let watch = |words: &[&str]| {
         let output = masu(&[&["watch", "--"], words].concat());
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -224,7 +269,7 @@ fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {
     let (code, said, wrong) = watch(&["there-is-no-such-program"]);
     assert_eq!((code, &*said), (Some(127), ""), "{wrong}");
     assert!(wrong.starts_with("masu: `there-is-no-such-program`: no such program\n"), "{wrong}");
-    let (code, said, wrong) = watch(&["sleep", "0.3"]);
+    let (code, said, wrong) = watch(&["sleep", "1"]);
     assert_eq!((code, &*wrong), (Some(0), ""));
     assert!(said.contains("(sleep): ") && said.contains('█'), "{said}");
 }
@@ -235,11 +280,18 @@ fn a_watch_as_a_page() {
     if !is_masu() {
         return;
     }
+    let _together = together();
     let (place, program) = (scratch(), program(10_000));
-    let running = start(&program, "decay:200ms");
+    let mut running = start(&program, "decay:200ms");
     let (page, id) = (place.path().join("memory.html"), running.id().to_string());
     let page_name = page.to_string_lossy().into_owned();
-    let output = masu(&["watch", "-p", &id, "--for", "3s", "--html", &page_name]);
+    let mut watch = Command::new(command());
+    watch.args(["watch", "-p", &id, "--for", "3s", "--html", &page_name]);
+    let watch = watch.stdout(Stdio::piped()).spawn().expect("the command is built");
+    // What is freed before the first look goes back before it, too.
+    await_watch(watch.id());
+    running.goes_on();
+    let output = watch.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("went back") && !said.contains('\x1b'), "{said}");
@@ -262,10 +314,12 @@ fn a_purge_gives_back() {
     if !is_masu() {
         return;
     }
+    let _together = together();
     let program = program(1000);
-    let running = start(&program, "decay:never");
-    // It frees 40 MiB a second after it is ready.
-    sleep(Duration::from_millis(1500));
+    let mut running = start(&program, "decay:never");
+    // It frees 40 MiB.
+    running.goes_on();
+    running.says("freed");
     let rss = || {
         let found =
             procfs::process::Process::new(running.id() as i32).and_then(|it| it.smaps_rollup());
