@@ -12,25 +12,11 @@ use super::map;
 use super::memory::Memory;
 use super::request::Run;
 use crate::heap::arena::Arena;
+use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::size_class::UNIT;
 
 impl Memory {
-    /// Notes that pages that were taken are being committed, if they need that.
-    pub(super) fn begin_commit(&self, run: &Run) {
-        if run.decommitted {
-            let commits = &run.chunk.commits;
-            commits.set(commits.get() + 1);
-        }
-    }
-
-    /// Notes that this is over.
-    pub(super) fn end_commit(&self, run: &Run) {
-        let commits = &run.chunk.commits;
-        // The program may have destroyed the arena meanwhile, though it must not.
-        commits.set(commits.get().saturating_sub(1));
-    }
-
     /// Notes that an extent, or two that are neighbours, will be split or joined. Returns `false` if that must not be.
     /// O(chunks of it).
     #[cold]
@@ -58,11 +44,41 @@ impl Memory {
 }
 
 impl Arena {
+    /// Commits a run that was taken just now, if it needs that; without memory for it, gives it back. Called inside the
+    /// gate, which it leaves for the hook.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn committed(
+        &'static self,
+        inside: Guard<'static>,
+        run: Run,
+        is_huge: bool,
+    ) -> (Guard<'static>, Option<Run>) {
+        if !run.decommitted {
+            return (inside, Some(run));
+        }
+        let commits = &run.chunk.commits;
+        commits.set(commits.get() + 1);
+        self.go_out(inside);
+        let done = self.commit(&run);
+        let inside = self.go_in();
+        // The program may have destroyed the arena meanwhile, though it must not.
+        commits.set(commits.get().saturating_sub(1));
+        if !done {
+            self.memory.give(&run);
+            return (inside, None);
+        }
+        if is_huge {
+            self.memory.settled(&run);
+        }
+        (inside, Some(run))
+    }
+
     /// Commits those of the caller's pages that need it. Returns `false` if there is no memory. Outside
     /// the gate.
     #[cold]
     #[inline(never)]
-    pub(super) fn commit(&'static self, run: &Run) -> bool {
+    fn commit(&'static self, run: &Run) -> bool {
         let caller = self.memory.caller();
         for (chunk, first, n) in run.parts() {
             let mut from = first;

@@ -204,7 +204,6 @@ impl Memory {
             Want::Huge(bytes, align) => self.take_chunks(bytes, align),
         }?;
         self.used.fetch_add(run.n * UNIT, Ordering::Relaxed);
-        self.begin_commit(&run);
         Some(run)
     }
 

@@ -265,26 +265,16 @@ impl Arena {
             return (inside, found);
         }
         self.tally.begin(bytes);
-        self.go_out(inside);
-        let (mut run, inside) = match found {
-            Some(run) => (Some(run), self.go_in()),
-            None => self.grow(want, zeroed),
-        };
-        let inside = match run {
-            Some(it) if it.decommitted => {
+        let (run, inside) = match found {
+            Some(run) => (Some(run), inside),
+            None => {
                 self.go_out(inside);
-                let done = self.commit(&it);
-                let inside = self.go_in();
-                self.memory.end_commit(&it);
-                if done && matches!(want, Want::Huge(..)) {
-                    self.memory.settled(&it);
-                } else if !done {
-                    self.memory.give(&it);
-                    run = None;
-                }
-                inside
+                self.grow(want, zeroed)
             }
-            _ => inside,
+        };
+        let (inside, run) = match run {
+            Some(run) => self.committed(inside, run, matches!(want, Want::Huge(..))),
+            None => (inside, None),
         };
         self.tally.end(bytes);
         (inside, run)

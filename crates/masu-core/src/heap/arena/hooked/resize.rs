@@ -125,20 +125,7 @@ impl Arena {
         let Some(first) = map::find(end) else { return (inside, None) };
         let run = self.memory.take_range(first, n, 0);
         self.memory.used.fetch_add(n * CHUNK, Ordering::Relaxed);
-        self.memory.begin_commit(&run);
-        if !run.decommitted {
-            return (inside, Some(run));
-        }
-        self.go_out(inside);
-        let done = self.commit(&run);
-        let inside = self.go_in();
-        self.memory.end_commit(&run);
-        if done {
-            self.memory.settled(&run);
-            return (inside, Some(run));
-        }
-        self.memory.give(&run);
-        (inside, None)
+        self.committed(inside, run, true)
     }
 
     /// Whether `n` free chunks lie at an address, in the extent that ends or goes on there.
