@@ -19,17 +19,21 @@ pub struct Arm {
     pub library: Option<PathBuf>,
     /// Whether that object is a `masu-work` with the allocator linked in, and not one to preload.
     pub linked: bool,
+    /// masu's configuration, in place of what the surroundings say.
+    pub settings: Option<String>,
 }
 
 impl Arm {
     /// The system's allocator.
     pub fn glibc() -> Self {
-        Arm { name: "glibc".into(), version: glibc_version(), library: None, linked: false }
+        let (name, version) = ("glibc".into(), glibc_version());
+        Arm { name, version, library: None, linked: false, settings: None }
     }
 
     /// An allocator in a shared object, which is named by its real path.
     pub fn preloading(name: &str, version: &str, library: PathBuf) -> Self {
-        Arm { name: name.into(), version: version.into(), library: Some(library), linked: false }
+        let (name, version, library) = (name.into(), version.into(), Some(library));
+        Arm { name, version, library, linked: false, settings: None }
     }
 
     /// An allocator linked into a `masu-work` of its own, which is named by its real path. It can
@@ -47,6 +51,9 @@ impl Arm {
             && !self.linked
         {
             command.env("LD_PRELOAD", library);
+        }
+        if let Some(settings) = &self.settings {
+            command.env("MASU_CONF", settings);
         }
     }
 

@@ -17,8 +17,22 @@ pub fn masu() -> Result<Arm> {
     Ok(Arm::preloading("masu", &masu_version(&library), library))
 }
 
-/// The peers that could be built, in the order of the list.
+/// The same library with every block hardened.
+fn hardened() -> Result<Arm> {
+    Ok(Arm { name: HARDENED.into(), settings: Some("policy:hardened".into()), ..masu()? })
+}
+
+/// What tables call that.
+const HARDENED: &str = "masu-hardened";
+
+/// The peers that could be built, in the order of the list, except the hardened ones.
 pub fn built_peers() -> Result<Vec<Arm>> {
+    let list = preloaded()?;
+    Ok(list.into_iter().filter(|arm| !peers::hardened::is_one(&arm.name)).collect())
+}
+
+/// All peers that could be built.
+fn preloaded() -> Result<Vec<Arm>> {
     let list = peers::list()?;
     let arm = |peer: peers::Peer| Some(Arm::preloading(&peer.name, &peer.version, peer.library?));
     Ok(list.into_iter().filter_map(arm).collect())
@@ -39,14 +53,15 @@ pub fn named(name: &str) -> Result<Arm> {
     match name {
         "glibc" => Ok(Arm::glibc()),
         "masu" => masu(),
+        HARDENED => hardened(),
         _ => {
-            let mut built = built_peers()?;
+            let mut built = preloaded()?;
             built.extend(linked()?);
             let known: Vec<_> = built.iter().map(|arm| arm.name.clone()).collect();
             match built.into_iter().find(|arm| arm.name == name) {
                 Some(arm) => Ok(arm),
                 None => bail!(
-                    "no allocator called `{name}`; known: masu, glibc, {}. `masu-lab peers` builds the peers",
+                    "no allocator called `{name}`; known: masu, {HARDENED}, glibc, {}. `masu-lab peers` builds the peers",
                     known.join(", ")
                 ),
             }

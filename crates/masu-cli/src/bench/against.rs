@@ -43,12 +43,7 @@ pub fn arms(order: &Bench, masu: &Library, what: &What) -> Result<Vec<Arm>, Fail
 fn system(what: &What) -> Arm {
     let glibc = Arm::glibc();
     match what.musl {
-        true => Arm {
-            name: "musl".into(),
-            version: "the system's".into(),
-            library: None,
-            linked: false,
-        },
+        true => Arm { name: "musl".into(), version: "the system's".into(), ..glibc },
         false => glibc,
     }
 }

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn arm(name: &str) -> Arm {
-        Arm { name: name.into(), version: "1".into(), library: None, linked: false }
+        Arm { name: name.into(), version: "1".into(), ..Arm::glibc() }
     }
 
     #[test]

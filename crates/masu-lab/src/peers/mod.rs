@@ -9,6 +9,7 @@
 //! has proved itself. The programs contain the workloads, and masu's the engine: a race of them
 //! first has those built anew whose sources changed ([`relink`]).
 
+pub mod hardened;
 mod linked;
 mod recipes;
 pub mod report;
@@ -59,7 +60,7 @@ pub fn build(only: &[String]) -> Result<Vec<Peer>> {
     let sources = Sources::fetch()?;
     let old = list().unwrap_or_default();
     let mut peers = Vec::new();
-    for recipe in recipes::ALL {
+    for recipe in all() {
         let wanted = only.is_empty() || only.iter().any(|name| name == recipe.name);
         let peer = match old.iter().find(|peer| peer.name == recipe.name) {
             Some(kept) if !wanted => kept.clone(),
@@ -84,7 +85,7 @@ pub fn relink(only: &[String]) -> Result<Vec<Peer>> {
     fs::create_dir_all(paths::peers().join("build"))?;
     let mut peers = list().unwrap_or_default();
     let before = serde_json::to_string(&peers)?;
-    for recipe in recipes::ALL {
+    for recipe in all() {
         let place = peers.iter().position(|peer| peer.name == recipe.name);
         let wanted = match only {
             [] => place.is_some() || recipe.name == "masu",
@@ -105,6 +106,11 @@ pub fn relink(only: &[String]) -> Result<Vec<Peer>> {
     Ok(peers)
 }
 
+/// Every recipe.
+fn all() -> impl Iterator<Item = &'static Recipe> {
+    recipes::ALL.iter().chain(&hardened::ALL)
+}
+
 /// Writes the list, and the document in `docs/benchmarks`.
 fn keep(peers: &[Peer]) -> Result<()> {
     fs::write(list_path(), serde_json::to_string_pretty(peers)? + "\n")?;
@@ -114,7 +120,7 @@ fn keep(peers: &[Peer]) -> Result<()> {
 
 fn check_names(names: &[String]) -> Result<()> {
     for name in names {
-        let known = recipes::ALL.iter().any(|recipe| recipe.name == name);
+        let known = all().any(|recipe| recipe.name == name);
         ensure!(known, "no recipe for a peer called `{name}`");
     }
     Ok(())

@@ -215,21 +215,27 @@ fn tcmalloc(sources: &Sources, to: &Path) -> Result<Built> {
 /// gperftools' minimal tcmalloc, as the distribution ships it.
 fn gperftools(_: &Sources, to: &Path) -> Result<Built> {
     let name = "libtcmalloc-minimal4";
-    let tree = paths::peers().join("build/gperftools");
-    if tree.exists() {
-        fs::remove_dir_all(&tree)?;
-    }
-    fs::create_dir_all(&tree)?;
-    run("gperftools", Command::new("apt-get").args(["download", name]).current_dir(&tree))?;
-    let package = find(&tree, |file| file.ends_with(".deb"))?;
-    run("gperftools-unpack", Command::new("dpkg-deb").arg("-x").arg(&package).arg(&tree))?;
+    let (tree, version) = unpack("gperftools", name)?;
     let machine = Command::new("gcc").arg("-print-multiarch").output()?;
     let multiarch = String::from_utf8_lossy(&machine.stdout).trim().to_string();
     let directory = tree.join("usr/lib").join(multiarch);
     fs::copy(directory.join("libtcmalloc_minimal.so.4"), to)?;
-    let shown = Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version").output()?;
-    let version = String::from_utf8_lossy(&shown.stdout).trim().to_string();
     Ok(Built { origin: format!("Debian package {name} {version}"), version })
+}
+
+/// Fetches a package of the distribution. Returns where it is unpacked, and its version.
+pub fn unpack(peer: &str, name: &str) -> Result<(PathBuf, String)> {
+    let tree = paths::peers().join("build").join(peer);
+    if tree.exists() {
+        fs::remove_dir_all(&tree)?;
+    }
+    fs::create_dir_all(&tree)?;
+    run(peer, Command::new("apt-get").args(["download", name]).current_dir(&tree))?;
+    let package = find(&tree, |file| file.ends_with(".deb"))?;
+    let log = format!("{peer}-unpack");
+    run(&log, Command::new("dpkg-deb").arg("-x").arg(&package).arg(&tree))?;
+    let shown = Command::new("dpkg-deb").arg("-f").arg(&package).arg("Version").output()?;
+    Ok((tree, String::from_utf8_lossy(&shown.stdout).trim().to_string()))
 }
 
 /// rpmalloc with its preload and override switches on.
@@ -297,7 +303,8 @@ fn cargo_out_dir(package: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(out))
 }
 
-fn find(directory: &Path, matches: impl Fn(&str) -> bool) -> Result<PathBuf> {
+/// The first entry of a directory whose path fits.
+pub fn find(directory: &Path, matches: impl Fn(&str) -> bool) -> Result<PathBuf> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if matches(&path.to_string_lossy()) {
@@ -307,7 +314,8 @@ fn find(directory: &Path, matches: impl Fn(&str) -> bool) -> Result<PathBuf> {
     anyhow::bail!("nothing suitable in {}", directory.display())
 }
 
-fn origin(package: &Package, name: &str) -> String {
+/// The package that a peer came from.
+pub fn origin(package: &Package, name: &str) -> String {
     let version = package.version.split('+').next().unwrap_or(&package.version);
     format!("crate {name} {version}")
 }
