@@ -178,6 +178,10 @@ pub const SURPLUS_FROM: usize = 128 << 20;
 pub const SURPLUS_PART: usize = 3;
 /// Bytes of that which go back in a millisecond, on average. §7
 pub const SURPLUS_PACE: usize = 512 << 10;
+/// Bytes in spans and runs from which on chunks in full use get huge pages again. §6
+pub const COLLAPSE_FROM: usize = 64 << 20;
+/// Huge pages that a tick makes again, at most. §6
+pub const COLLAPSES_PER_TICK: usize = 4;
 /// Bytes of a run beyond which it is a buffer, which is soon needed again. §6
 pub const BUFFER: usize = 64 << 10;
 

@@ -19,6 +19,8 @@ pub struct Memory {
     pub file: u64,
     /// Pages that nobody shares, anonymous or not.
     pub private: u64,
+    /// Anonymous memory in huge pages.
+    pub huge: u64,
 }
 
 impl Memory {
@@ -36,6 +38,7 @@ impl Memory {
             anon,
             file: field("Rss") - anon,
             private: field("Private_Clean") + field("Private_Dirty"),
+            huge: field("AnonHugePages"),
         }
     }
 
@@ -50,6 +53,7 @@ impl AddAssign for Memory {
         self.anon += other.anon;
         self.file += other.file;
         self.private += other.private;
+        self.huge += other.huge;
     }
 }
 

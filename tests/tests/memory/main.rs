@@ -15,6 +15,7 @@
 mod compare;
 mod config;
 mod figures;
+mod huge_pages;
 mod probe;
 mod returning;
 mod shapes;

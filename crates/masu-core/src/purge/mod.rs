@@ -11,6 +11,7 @@
 //!   an idle program gives its memory back too, and ends when the debt is paid.
 //! - in a large heap, free memory goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
+//! - the background thread also makes huge pages again in chunks that are in full use ([`run::collapse`]).
 //! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
 //!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
 //!
@@ -138,6 +139,12 @@ fn grown(large: bool) {
     answer(now);
     if !large && settings::decay_ms().is_some() {
         make_up();
+    }
+    if run::collapse::is_due()
+        && settings::background_thread() != BackgroundThread::Off
+        && !ticker::is_running()
+    {
+        ticker::start();
     }
     pressure::look();
 }

@@ -11,6 +11,7 @@
 //! 1. a thread that has the turn, and sees that `TID` is 0, has both stacks to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
+use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{futex, thread, time};
@@ -105,6 +106,7 @@ extern "C" fn run(_: usize) {
     let mut stalled = None;
     let (word, taken) = TURN.futex();
     pressure::is_pressed(&mut stalled);
+    collapse::begin();
     while let Some(decay) = settings::decay_ms() {
         let mut left = decay.div_ceil(2).max(1);
         // A decay time that is set meanwhile counts at once.
@@ -119,8 +121,9 @@ extern "C" fn run(_: usize) {
             super::answer(super::give_all);
         }
         advance(|| visit_caches(false));
+        let left = collapse::step();
         calm = if stale() > settings::budget() / 2 { 0 } else { calm + 1 };
-        if (stale() == 0 || calm >= PATIENCE) && TURN.lay_down(|| stale() > budget()) {
+        if !left && (stale() == 0 || calm >= PATIENCE) && TURN.lay_down(|| stale() > budget()) {
             return;
         }
     }

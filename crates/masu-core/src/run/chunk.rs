@@ -9,6 +9,7 @@
 //! 4. `longest` is the length of the longest range of units not in `used`.
 
 use super::chunk_set::Affinity;
+use super::pages::{Came, Pages};
 use crate::region::{
     self, CHUNK, GRANULE, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW,
 };
@@ -196,6 +197,10 @@ pub struct RunChunk {
     shard: AtomicU32,
     /// Whose spans it is for.
     pub affinity: Cell<Option<Affinity>>,
+    /// Visits of `run::collapse` in a row at which all of it was in use.
+    pub full_visits: Cell<u8>,
+    /// How its pages came.
+    pub pages: Pages,
     /// Granules that are not mapped, a bit each.
     pub absent: Cell<u32>,
     /// Length of the longest free range.
@@ -257,6 +262,7 @@ impl RunChunk {
     /// Makes it the record of an empty, clean chunk for spans or for runs.
     pub fn init(&self, for_spans: bool) {
         self.for_spans.set(for_spans);
+        self.pages.set(Came::Small);
         self.affinity.set(None);
         self.absent.set(0);
         for bits in [&self.used, &self.dirty, &self.old] {
@@ -401,6 +407,11 @@ impl RunChunk {
             units.set(new as u16);
         }
         Some(change)
+    }
+
+    /// Whether all units are used, and mapped.
+    pub fn is_all_used(&self) -> bool {
+        self.absent.get() == 0 && self.used.0.iter().all(|word| word.get() == u64::MAX)
     }
 
     /// Whether no unit is used.

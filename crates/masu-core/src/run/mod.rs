@@ -11,6 +11,9 @@ mod buckets;
 pub mod cache;
 mod chunk;
 mod chunk_set;
+#[cfg(not(loom))]
+pub mod collapse;
+mod pages;
 pub mod pool;
 mod purge;
 mod scarce;
@@ -66,6 +69,12 @@ fn place_of(p: *const u8) -> (&'static chunk::RunChunk, usize) {
     // SAFETY: invariant 5 of `run::pool`: callers' pointers lie in a chunk of the pool, so there is a record.
     let chunk = unsafe { chunk::record((offset >> CHUNK_SHIFT) as u32) };
     (chunk, offset % CHUNK / UNIT)
+}
+
+/// Notes that some pages of the chunk that `p` lies in go back to the kernel while blocks lie around them.
+#[cold]
+pub fn split(p: *const u8) {
+    place_of(p).0.pages.split();
 }
 
 /// Bytes of the live run that starts at `p`, which lies in a chunk of runs; 0 if none does.

@@ -37,6 +37,7 @@
 
 use super::chunk::{RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{Affinity, Has};
+use super::pages::Came;
 use super::scarce;
 use super::shard::{Home, Locked};
 use super::steal::{self, Want};
@@ -150,6 +151,9 @@ impl Locked {
             c.dirty.set(0, UNITS);
             change(&self.account().dirty, UNITS);
             change(&self.account().fresh, if comes == Fresh::Kept { 0 } else { UNITS });
+            if comes == Fresh::Zero {
+                c.pages.set(Came::Whole);
+            }
             self.add(Has::Dirty, chunk);
             self.add(if for_spans { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }

@@ -3,6 +3,7 @@
 
 use super::chunk::{Bits, UNITS, record};
 use super::chunk_set::Has;
+use super::pages::Came;
 use super::pool::address;
 use super::scarce;
 use super::shard::Locked;
@@ -112,6 +113,7 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
                 pool.remove(Has::Dirty, chunk);
                 if c.is_unused() && scarce::close(&pool, chunk, c) {
                     pool.forget(chunk, c);
+                    c.pages.set(Came::Small);
                     space::free_chunk(chunk, c.absent.get() == 0);
                 }
             }
@@ -123,6 +125,7 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
         let dirty = c.dirty.clear(start, n);
         change(&pool.account().dirty, dirty.wrapping_neg());
         pool.update(chunk, c);
+        c.pages.split();
         drop(pool);
         // SAFETY: invariant 1 of `run::chunk`: the units are in `used`, but of no run: this purge has them.
         let done = unsafe { mem::discard(address(chunk, start), n * UNIT) };

@@ -8,7 +8,7 @@ use super::{Locked, Window, address, kept, map, record, trim};
 use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sys::{mem, output, time};
+use crate::sys::{huge, mem, output, time};
 
 /// The state in which a chunk comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,18 +74,36 @@ pub fn fault_chunk(chunk: u32) -> bool {
         mem::populate(address(chunk), CHUNK);
         return true;
     }
-    if !settings::huge_pages() || SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
+    // SAFETY: a live range of the caller's (invariant 2 of `space`), which no thread uses yet.
+    let fault = || unsafe { mem::fault_huge(address(chunk), CHUNK) };
+    settings::huge_pages() && unless_slow(&mut { fault })
+}
+
+/// Puts the pages of a chunk in full use into one huge page, if that takes next to no memory: nearly all of them are
+/// resident, and no other process shares them. Returns `false` if they stay as they are. Contents do not change.
+#[cold]
+#[inline(never)]
+pub fn collapse_chunk(chunk: u32) -> bool {
+    let at = address(chunk);
+    let collapse = || mem::collapse_huge(at, CHUNK);
+    huge::are_allowed() && huge::is_cheap(at) && unless_slow(&mut { collapse })
+}
+
+/// Makes a huge page, unless one was slow to get a short while ago. Returns whether it did.
+#[cold]
+#[inline(never)]
+fn unless_slow(make: &mut dyn FnMut() -> bool) -> bool {
+    if SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
         return false;
     }
     let before = time::now_ms();
-    // SAFETY: a live range of the caller's (invariant 2 of `space`), which no thread uses yet.
-    unsafe { mem::fault_huge(address(chunk), CHUNK) };
+    let made = make();
     let after = time::now_ms();
     if after.saturating_sub(before) > SLOW {
         // The kernel had to make room for it: no huge page for a while.
         SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
     }
-    true
+    made
 }
 
 /// How many of the bytes in use the process already had when it was forked from one that held some MiB: they say

@@ -18,6 +18,7 @@ use super::block::Block;
 use super::bound::close;
 use super::record::Span;
 use crate::region::{GRANULE, granule_address};
+use crate::run;
 use crate::size_class::UNIT;
 use crate::sys::{auxv, mem};
 use core::ptr::null_mut;
@@ -172,6 +173,7 @@ impl Span {
 unsafe fn discard(base: usize, mask: u16) -> usize {
     let mut rest = u32::from(mask);
     let mut bytes = 0;
+    run::split(base as *const u8);
     while rest != 0 {
         let start = rest.trailing_zeros();
         let n = (rest >> start).trailing_ones();

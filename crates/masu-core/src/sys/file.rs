@@ -29,12 +29,25 @@ pub fn read_all(path: &core::ffi::CStr, mut f: impl FnMut(&[u8])) -> bool {
 
 /// The beginning of a file, as much as fits; `None` if it cannot be read. No descriptor stays open.
 pub fn read<'b>(path: &core::ffi::CStr, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+    read_at(path, 0, buffer)
+}
+
+/// A file from `offset` on, as much as fits; `None` if it cannot be read. No descriptor stays open.
+#[inline(never)]
+pub fn read_at<'b>(
+    path: &core::ffi::CStr,
+    offset: usize,
+    buffer: &'b mut [u8],
+) -> Option<&'b [u8]> {
     // SAFETY: a C string, and a buffer of that length for the kernel to write to.
     unsafe {
         let open = [AT_FDCWD, path.as_ptr() as usize, O_RDONLY_CLOEXEC, 0, 0, 0];
         let file = result(syscall(nr::OPENAT, open)).ok()?;
         let at = buffer.as_mut_ptr() as usize;
-        let read = result(syscall(nr::READ, [file, at, buffer.len(), 0, 0, 0]));
+        let read = match offset {
+            0 => result(syscall(nr::READ, [file, at, buffer.len(), 0, 0, 0])),
+            _ => result(syscall(nr::PREAD64, [file, at, buffer.len(), offset, 0, 0])),
+        };
         syscall(nr::CLOSE, [file, 0, 0, 0, 0, 0]);
         buffer.get(..read.ok()?)
     }

@@ -28,6 +28,7 @@ const MADV_FREE: usize = 8;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
 const MADV_POPULATE_WRITE: usize = 23;
+const MADV_COLLAPSE: usize = 25;
 const MADV_DONTNEED_LOCKED: usize = 24;
 const MADV_GUARD_INSTALL: usize = 102;
 const MADV_GUARD_REMOVE: usize = 103;
@@ -325,16 +326,25 @@ pub fn forbid_huge(addr: usize, len: usize) {
 
 /// Faults in one aligned huge page of untouched memory, if the kernel has one at hand, and forbids huge pages there
 /// again, so that the mapping stays whole and the kernel makes no huge pages there after they were given back. The
-/// memory still reads as zeroes.
+/// memory still reads as zeroes. Returns `true`: what the kernel has at hand is not known.
 ///
 /// # Safety
 /// `addr..addr + len` must be one huge page of the engine's own memory that is not in use.
-pub unsafe fn fault_huge(addr: usize, len: usize) {
+pub unsafe fn fault_huge(addr: usize, len: usize) -> bool {
     if madvise(addr, len, MADV_HUGEPAGE).is_ok() {
         // SAFETY: the engine's own memory; a zero byte in zero memory changes nothing.
         unsafe { (addr as *mut u8).write_volatile(0) };
         forbid_huge(addr, len);
     }
+    true
+}
+
+/// Has the kernel put the pages of one aligned huge page into one (Linux 6.1), and forbids huge pages there again. Returns
+/// `false` if it refused. Contents do not change.
+pub fn collapse_huge(addr: usize, len: usize) -> bool {
+    let done = allow_huge(addr, len) && madvise(addr, len, MADV_COLLAPSE).is_ok();
+    forbid_huge(addr, len);
+    done
 }
 
 /// Faults in a range at once, writable. A refusal has no consequence: the pages come by faults.

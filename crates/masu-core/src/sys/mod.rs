@@ -18,6 +18,8 @@ pub mod fatal;
 pub mod file;
 pub mod futex;
 pub mod host;
+#[cfg(not(loom))]
+pub mod huge;
 pub mod mem;
 pub mod output;
 pub mod place;

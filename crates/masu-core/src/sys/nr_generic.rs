@@ -8,6 +8,7 @@ pub const OPENAT: usize = 56;
 pub const CLOSE: usize = 57;
 pub const READ: usize = 63;
 pub const WRITE: usize = 64;
+pub const PREAD64: usize = 67;
 pub const FSTAT: usize = 80;
 pub const FUTEX: usize = 98;
 pub const CLOCK_GETTIME: usize = 113;

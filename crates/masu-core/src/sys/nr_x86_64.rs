@@ -10,6 +10,7 @@ pub const MMAP: usize = 9;
 pub const MPROTECT: usize = 10;
 pub const MUNMAP: usize = 11;
 pub const RT_SIGPROCMASK: usize = 14;
+pub const PREAD64: usize = 17;
 pub const MREMAP: usize = 25;
 pub const MINCORE: usize = 27;
 pub const MADVISE: usize = 28;

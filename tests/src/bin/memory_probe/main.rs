@@ -3,6 +3,7 @@
 //! Each allocates through the C allocator (whichever is preloaded), stops at named
 //! points with [`marks::mark`], and says there how many bytes it holds.
 
+mod age;
 mod blocks;
 mod marks;
 mod prefork;
@@ -119,6 +120,14 @@ enum Scenario {
         #[arg(long, default_value_t = 50)]
         mib: usize,
     },
+    /// A heap ages: blocks that were allocated together are freed, it rests, and is filled again.
+    Age {
+        #[arg(long, default_value_t = 192)]
+        mib: usize,
+        /// A child shares its memory at last.
+        #[arg(long)]
+        fork: bool,
+    },
     /// Free a pointer that no allocator gave out, then allocate on.
     Foreign,
 }
@@ -142,6 +151,7 @@ fn main() {
         Scenario::Sparse { mib } => shapes::sparse(mib * MIB),
         Scenario::Phases { mib } => shapes::phases(mib * MIB),
         Scenario::Prefork { children, mib } => prefork::prefork(children, mib * MIB),
+        Scenario::Age { mib, fork } => age::age(mib * MIB, fork),
         Scenario::Foreign => shapes::foreign(),
     }
 }

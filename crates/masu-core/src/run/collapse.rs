@@ -1,0 +1,138 @@
+//! Chunks in full use whose pages came one by one get a huge page again.
+//!
+//! A growing heap faults its chunks in as huge pages ([`space::fault_chunk`]). What the purge gives back of one later
+//! splits its huge page for good: the window forbids the kernel's own repair (`khugepaged`), which would make the
+//! purged pages resident again. So after some cycles of use and rest a long-running heap would have only small pages,
+//! and every access to it would pay for the walk of page tables that a huge page saves. This does the repair where it
+//! takes no memory: in chunks without a free unit, nearly all of whose pages are resident.
+//!
+//! Only the background thread does it, a few chunks each tick, round by round over all chunks. A chunk must be in full
+//! use at two visits in a row, which are [`LEAST_ROUND`] ticks apart or more: one that is about to be freed again is
+//! not worth a copy of 2 MiB. Pages that another process shares, as after a fork, stay as they are: a copy would take
+//! memory. The thread holds `DISCARD`, without which no chunk leaves the pool and no fork begins.
+//!
+//! Tcmalloc's page heap that knows of huge pages (Hunter et al., OSDI 2021) avoids the split instead, by giving back
+//! whole huge pages first, and keeps more memory.
+
+use super::chunk::{RunChunk, record};
+use super::pages::{Came, SPLIT};
+use super::pool::in_use_bytes;
+use super::shard::Locked;
+use crate::lock::DISCARD;
+use crate::region::{self, CHUNK_SHIFT};
+use crate::settings;
+use crate::space;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::tuning::{COLLAPSE_FROM, COLLAPSES_PER_TICK};
+
+/// Chunks that are looked at in a tick, at most; and ticks that a round over all chunks takes, at least.
+const LOOKS: usize = 64;
+const LEAST_ROUND: usize = 8;
+/// Visits to a chunk in full use after which it is tried again, if the first try came to nothing.
+const AGAIN: u8 = 32;
+/// Chunks whose huge pages are split that are worth a background thread: 16 MiB.
+const WORTH: usize = 8;
+
+/// The chunk that is looked at next. Only the background thread writes it.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+/// Chunks that are still to be looked at before it is known that nothing is left to do.
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether there may be something to do in this process: a large heap, and huge pages.
+fn is_on() -> bool {
+    settings::huge_pages() && in_use_bytes() >= COLLAPSE_FROM && !region::is_scarce()
+}
+
+/// Whether so many huge pages were split that it is worth a background thread.
+#[inline]
+pub fn is_due() -> bool {
+    SPLIT.load(Ordering::Relaxed) >= WORTH && is_on()
+}
+
+/// The background thread begins: everything is to be looked at.
+pub fn begin() {
+    LEFT.store(if is_on() { usize::MAX } else { 0 }, Ordering::Relaxed);
+}
+
+/// One tick of the background thread. Returns whether more may be left to do.
+#[cold]
+#[inline(never)]
+pub fn step() -> bool {
+    if !is_on() {
+        return false;
+    }
+    let chunks = region::limit() >> CHUNK_SHIFT;
+    let looks = chunks.div_ceil(LEAST_ROUND).min(LOOKS);
+    let mut next = NEXT.load(Ordering::Relaxed);
+    let mut left = LEFT.load(Ordering::Relaxed).min(2 * chunks);
+    let mut collapses = 0;
+    for _ in 0..looks {
+        if next >= chunks {
+            next = 0;
+        }
+        if collapses == COLLAPSES_PER_TICK {
+            break;
+        }
+        match look(next as u32) {
+            Found::Nothing => left = left.saturating_sub(1),
+            Found::Full => left = 2 * chunks,
+            Found::Tried => {
+                collapses += 1;
+                left = left.saturating_sub(1);
+            }
+        }
+        next += 1;
+    }
+    NEXT.store(next, Ordering::Relaxed);
+    LEFT.store(left, Ordering::Relaxed);
+    left != 0
+}
+
+/// What was found at a chunk.
+enum Found {
+    Nothing,
+    /// It is in full use, and was not at the last visit.
+    Full,
+    /// It was a candidate.
+    Tried,
+}
+
+fn look(chunk: u32) -> Found {
+    let Some(_discard) = DISCARD.enter() else { return Found::Nothing };
+    let Some(pool) = Locked::of(chunk) else { return Found::Nothing };
+    // SAFETY: invariant 5 of `run::pool`: below the window's end.
+    let c = unsafe { record(chunk) };
+    // A chunk that is not in the pool is unused too.
+    if !c.is_all_used() {
+        // Its record's page may have gone back.
+        if c.full_visits.get() != 0 {
+            c.full_visits.set(0);
+        }
+        return Found::Nothing;
+    }
+    if c.pages.came() == Came::Whole {
+        return Found::Nothing;
+    }
+    let before = c.full_visits.get();
+    c.full_visits.set(before.checked_add(1).unwrap_or(AGAIN));
+    if before == 0 {
+        return Found::Full;
+    }
+    if before % AGAIN != 1 {
+        return Found::Nothing;
+    }
+    // Not while the kernel works.
+    drop(pool);
+    collapse(chunk, c);
+    Found::Tried
+}
+
+/// `DISCARD` is held, so the chunk stays in the pool.
+fn collapse(chunk: u32, c: &RunChunk) {
+    let before = c.pages.came();
+    // Before it is so: what is discarded meanwhile splits it again.
+    c.pages.set(Came::Whole);
+    if !space::collapse_chunk(chunk) {
+        c.pages.set(before);
+    }
+}

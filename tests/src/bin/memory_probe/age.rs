@@ -1,0 +1,51 @@
+use crate::blocks::{allocate, by_count, release};
+use crate::marks::mark;
+
+/// Blocks in a group, at most.
+const GROUP: usize = 3000;
+
+/// A heap of small blocks, of which two groups in five and a block in twenty are freed; after a rest as many are
+/// allocated. With `fork` a child then shares all of it. Marks: `filled`, `dropped`, `refilled`.
+pub fn age(bytes: usize, fork: bool) {
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut blocks: Vec<(*mut u8, usize)> = Vec::new();
+    let mut live = 0;
+    while live < bytes {
+        let size = by_count(&mut random, 16, 4096);
+        blocks.push((allocate(size), size));
+        live += size;
+    }
+    mark("filled", live);
+    let mut gone = Vec::new();
+    let (mut left, mut all_go) = (0, false);
+    for (i, (block, size)) in blocks.iter().enumerate() {
+        if left == 0 {
+            (left, all_go) = (random.usize(1..GROUP), random.u32(0..5) < 2);
+        }
+        left -= 1;
+        if all_go || random.u32(0..20) == 0 {
+            // SAFETY: a block of `allocate`, which is forgotten below.
+            unsafe { release(*block) };
+            live -= size;
+            gone.push(i);
+        }
+    }
+    mark("dropped", live);
+    for i in gone {
+        let size = by_count(&mut random, 16, 4096);
+        blocks[i] = (allocate(size), size);
+        live += size;
+    }
+    if fork {
+        // SAFETY: the child makes two system calls, and waits for its end.
+        unsafe {
+            if libc::fork() == 0 {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                loop {
+                    libc::pause();
+                }
+            }
+        }
+    }
+    mark("refilled", live);
+}

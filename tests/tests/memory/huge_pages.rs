@@ -1,0 +1,71 @@
+//! A heap that has given pages back, and has filled again, lies in huge pages again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use masu_tests::is_masu;
+
+use crate::figures::{Bytes, MIB, Memory};
+use crate::probe::{On, PATIENCE, Probe};
+
+/// What a heap uses that has aged: when it was filled, when it had rested, and when it was filled again, where it waits.
+/// `None` if this machine gives no huge pages, or another allocator is tested.
+fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
+    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if !is_masu() || !modes.is_ok_and(|modes| !modes.contains("[never]")) {
+        return None;
+    }
+    let mut probe = Probe::start(
+        On::Library,
+        arguments,
+        &[("MASU_DECAY", "200ms"), ("MASU_BACKGROUND_THREAD", "on")],
+    );
+    probe.at("filled");
+    let filled = probe.memory();
+    probe.go();
+    probe.at("dropped");
+    let rested = probe.settled(Duration::from_secs(1));
+    probe.go();
+    probe.at("refilled");
+    let refilled = probe.memory();
+    // Of 192 MiB, the first 32 never are; and after a slow one there is none for a while.
+    if filled.huge < 48 * MIB {
+        println!("no huge pages on this machine: {}", Bytes(filled.huge));
+        return None;
+    }
+    assert!(rested.huge < filled.huge / 2, "the case is none: {rested:?} of {filled:?}");
+    assert!(refilled.huge < filled.huge / 2, "the case is none: {refilled:?} of {filled:?}");
+    Some((probe, [filled, rested, refilled]))
+}
+
+#[test]
+fn huge_pages_come_back_and_take_no_memory() {
+    let Some((probe, [filled, _, refilled])) = aged("age") else { return };
+    let start = Instant::now();
+    let wanted = filled.huge * 9 / 10;
+    while probe.memory().huge < wanted && start.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(100));
+    }
+    let now = probe.memory();
+    println!(
+        "age: huge={} refilled={} now={}",
+        Bytes(filled.huge),
+        Bytes(refilled.huge),
+        Bytes(now.huge)
+    );
+    assert!(now.huge >= wanted, "{now:?} of {filled:?}");
+    assert!(now.anon <= refilled.anon + refilled.anon / 100, "{now:?} of {refilled:?}");
+    probe.finish();
+}
+
+/// A copy of what a child shares would be memory for nothing.
+#[test]
+fn shared_pages_stay_shared() {
+    let Some((probe, [_, _, refilled])) = aged("age --fork") else { return };
+    thread::sleep(Duration::from_secs(8));
+    let now = probe.memory();
+    println!("age --fork: refilled={} now={}", Bytes(refilled.huge), Bytes(now.huge));
+    // What the fork found whole may be split by then.
+    assert!(now.huge <= refilled.huge + 8 * MIB, "{now:?} of {refilled:?}");
+    probe.finish();
+}
