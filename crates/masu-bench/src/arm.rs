@@ -19,8 +19,8 @@ pub struct Arm {
     pub library: Option<PathBuf>,
     /// Whether that object is a `masu-work` with the allocator linked in, and not one to preload.
     pub linked: bool,
-    /// masu's configuration, in place of what the surroundings say.
-    pub settings: Option<String>,
+    /// A variable of the allocator's own configuration, and its value, in place of what the surroundings say.
+    pub settings: Option<[&'static str; 2]>,
 }
 
 impl Arm {
@@ -52,8 +52,8 @@ impl Arm {
         {
             command.env("LD_PRELOAD", library);
         }
-        if let Some(settings) = &self.settings {
-            command.env("MASU_CONF", settings);
+        if let Some([variable, value]) = self.settings {
+            command.env(variable, value);
         }
     }
 

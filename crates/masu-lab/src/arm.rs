@@ -19,7 +19,7 @@ pub fn masu() -> Result<Arm> {
 
 /// The same library with every block hardened.
 fn hardened() -> Result<Arm> {
-    Ok(Arm { name: HARDENED.into(), settings: Some("policy:hardened".into()), ..masu()? })
+    Ok(Arm { name: HARDENED.into(), settings: Some(["MASU_CONF", "policy:hardened"]), ..masu()? })
 }
 
 /// What tables call that.

@@ -50,6 +50,8 @@ enum Task {
     RustPrograms(experiments::rust_programs::Options),
     /// A million nodes: freed one by one, or with the heap that they live in.
     Heaps(experiments::heaps::Options),
+    /// Huge pages and access times of a heap that is filled, rests and is filled again.
+    Aging(experiments::aging::Options),
     /// Buffers that grow: by copying, by moving pages, or where they are.
     Growth(experiments::growth::Options),
     /// Whether `masu explain` accounts for every byte of ten real programs.
@@ -106,6 +108,7 @@ fn main() -> Result<()> {
         Task::ObjectPool(options) => experiments::object_pool::run(options),
         Task::RustPrograms(options) => experiments::rust_programs::run(options),
         Task::Heaps(options) => experiments::heaps::run(&options),
+        Task::Aging(options) => experiments::aging::run(&options),
         Task::Growth(options) => experiments::growth::run(&options),
         Task::Identity(options) => experiments::identity::run(&options),
         Task::Profilers(options) => experiments::profilers::run(&options),

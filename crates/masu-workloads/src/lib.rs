@@ -10,6 +10,7 @@
 //! take a recorder from [`Input::recorder`] and pass the operations through
 //! [`Recorder::time`]; the report then has their percentiles, and the timed runs pay nothing.
 
+mod aging;
 mod alloc_test;
 mod arrays;
 mod barnes;

@@ -8,6 +8,7 @@ use std::env;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::aging;
 use crate::latency;
 use crate::launch::{self, die_with_parent};
 use crate::pairs::Shape;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
         }
         ["pairs", subject, shape, size, batches] => pairs(subject, shape, size, batches),
         ["touch", mib] => touch(mib),
+        ["age", mib, cycles, rest] => age(mib, cycles, rest),
         ["run", name] => run(&probe, name, "1", "1", &[]),
         ["run", name, seed, scale, variation @ ..] => run(&probe, name, seed, scale, variation),
         _ => usage(),
@@ -61,6 +63,15 @@ fn touch(mib: &str) -> ExitCode {
         memory.chunks_mut(4096).for_each(|page| page[0] = 1);
         std::hint::black_box(&memory);
     }
+    ExitCode::SUCCESS
+}
+
+fn age(mib: &str, cycles: &str, rest: &str) -> ExitCode {
+    let (Ok(mib), Ok(cycles), Ok(rest)) = (mib.parse(), cycles.parse(), rest.parse()) else {
+        return usage();
+    };
+    die_with_parent();
+    aging::age(mib, cycles, rest);
     ExitCode::SUCCESS
 }
 
@@ -110,6 +121,7 @@ fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!("usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES");
+    eprintln!("       masu-work age MIB CYCLES SECONDS");
     eprintln!("       masu-work run WORKLOAD [SEED SCALE [threads=N] [sizes=F] [live=F]]");
     eprintln!("       masu-work launch REPORT LIBRARY PROGRAM NAME ARGUMENTS…");
     for workload in ALL {

@@ -3,6 +3,7 @@
 //! Each is one command that measures, checks what it measured, and writes its tables, raw figures
 //! and charts by itself.
 
+pub mod aging;
 pub mod build_cost;
 pub mod chart;
 pub mod child;
