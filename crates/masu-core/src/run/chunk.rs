@@ -409,9 +409,9 @@ impl RunChunk {
         Some(change)
     }
 
-    /// Whether all units are used, and mapped.
-    pub fn is_all_used(&self) -> bool {
-        self.absent.get() == 0 && self.used.0.iter().all(|word| word.get() == u64::MAX)
+    /// Whether all but a few units are used, all of it is mapped, and nothing in it waits to go back.
+    pub fn is_in_full_use(&self, few: usize) -> bool {
+        self.absent.get() == 0 && self.used.count() + few >= UNITS && self.dirty.none(0, UNITS)
     }
 
     /// Whether no unit is used.

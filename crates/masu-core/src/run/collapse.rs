@@ -4,7 +4,7 @@
 //! splits its huge page for good: the window forbids the kernel's own repair (`khugepaged`), which would make the
 //! purged pages resident again. So after some cycles of use and rest a long-running heap would have only small pages,
 //! and every access to it would pay for the walk of page tables that a huge page saves. This does the repair where it
-//! takes no memory: in chunks without a free unit, nearly all of whose pages are resident.
+//! takes next to no memory: in chunks that have next to no free unit, and whose pages are nearly all resident.
 //!
 //! Only the background thread does it, a few chunks each tick, round by round over all chunks. A chunk must be in full
 //! use at two visits in a row, which are [`LEAST_ROUND`] ticks apart or more: one that is about to be freed again is
@@ -23,6 +23,7 @@ use crate::region::{self, CHUNK_SHIFT};
 use crate::settings;
 use crate::space;
 use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::huge;
 use crate::tuning::{COLLAPSE_FROM, COLLAPSES_PER_TICK};
 
 /// Chunks that are looked at in a tick, at most; and ticks that a round over all chunks takes, at least.
@@ -103,7 +104,7 @@ fn look(chunk: u32) -> Found {
     // SAFETY: invariant 5 of `run::pool`: below the window's end.
     let c = unsafe { record(chunk) };
     // A chunk that is not in the pool is unused too.
-    if !c.is_all_used() {
+    if !c.is_in_full_use(huge::MISSING) {
         // Its record's page may have gone back.
         if c.full_visits.get() != 0 {
             c.full_visits.set(0);

@@ -25,8 +25,8 @@ pub fn are_allowed() -> bool {
     KNOWN.load(Ordering::Relaxed) == YES
 }
 
-/// Pages of a huge page that may be without memory.
-const MISSING: usize = 8;
+/// Pages of a huge page that may be without memory: 32 KiB.
+pub const MISSING: usize = 8;
 
 /// Whether nearly all pages of one aligned huge page are resident and this process's alone, so that one in their place
 /// takes next to no memory.
