@@ -126,6 +126,7 @@ impl Arena {
     /// No block of the heap may be used any more, by any thread, and no other thread may use the
     /// heap meanwhile.
     pub unsafe fn reset(&'static self) {
+        heap::beside();
         self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.empty() });
@@ -136,6 +137,7 @@ impl Arena {
     /// # Safety
     /// As there; and the heap must not be used any more.
     pub unsafe fn destroy(&'static self) {
+        heap::beside();
         self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.end() });

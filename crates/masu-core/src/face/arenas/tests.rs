@@ -442,3 +442,4 @@ fn spans_are_not_shared_with_threads() {
 
 mod hardened;
 mod random;
+mod second;

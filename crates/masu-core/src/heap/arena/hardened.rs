@@ -16,7 +16,7 @@ use super::stats::{HUGE, KINDS, MEDIUM};
 use super::{Arena, Caller, table};
 use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
-use crate::heap::thread_bytes;
+use crate::heap::{birth, thread_bytes};
 use crate::lock::Guard;
 use crate::report::{self, Act};
 use crate::request::{Request, Source};
@@ -80,7 +80,11 @@ impl Arena {
     /// in use and to the large blocks of all such heaps.
     #[cold]
     pub fn create_hardened() -> Option<&'static Arena> {
-        if !features::HARDENED || !table::locked(heaps::begin) {
+        if !features::HARDENED {
+            return None;
+        }
+        birth::beside();
+        if !table::locked(heaps::begin) {
             return None;
         }
         let heap = table::acquire(true, Arena::make_live)?;

@@ -138,6 +138,7 @@ impl Arena {
     /// A new heap whose blocks are ordinary ones. Without `patient` it does not wait until a fork is over, but
     /// returns `None`.
     pub(in crate::heap) fn create_plain(patient: bool) -> Option<&'static Arena> {
+        super::birth::beside();
         table::acquire(patient, Arena::make_live)
     }
 
@@ -207,7 +208,7 @@ impl Arena {
     /// the limit has come on top, and gives a signal ([`take_signal`](Arena::take_signal)), again if it
     /// was below in between.
     pub fn set_limits(&self, soft: usize, hard: usize) {
-        let _inside = self.gate.enter();
+        let _inside = self.come_in();
         self.soft.store(soft, Ordering::Relaxed);
         self.hard.store(hard, Ordering::Relaxed);
         self.tally.trim_at.set(soft);
@@ -343,10 +344,16 @@ impl Arena {
         table::release(self);
     }
 
+    /// Into the gate, for a call that may be a thread's first.
+    fn come_in(&self) -> Guard<'_> {
+        super::birth::beside();
+        self.gate.enter()
+    }
+
     /// Gives back what free memory the heap keeps: empty spans, and pages of sparse ones on which no
     /// live block lies. O(spans). Returns the bytes given back.
     pub fn trim(&'static self) -> usize {
-        let inside = self.gate.enter();
+        let inside = self.come_in();
         self.collect(&inside);
         let bytes = self.tidy(true);
         self.leave(inside, Caller::Thread);
@@ -355,7 +362,7 @@ impl Arena {
 
     /// What the heap holds and has done. O(spans), during which no other thread allocates from it.
     pub fn stats(&'static self) -> ArenaStats {
-        let inside = self.gate.enter();
+        let inside = self.come_in();
         self.collect(&inside);
         let stats = self.tally.read(self.footprint());
         self.leave(inside, Caller::Thread);
@@ -394,7 +401,7 @@ impl Arena {
     /// No thread may allocate from the heap any more. Its blocks may be used, resized and freed as
     /// before.
     pub unsafe fn retire(&'static self) {
-        let inside = self.gate.enter();
+        let inside = self.come_in();
         self.state.set(RETIRED);
         self.leave(inside, Caller::Thread);
     }

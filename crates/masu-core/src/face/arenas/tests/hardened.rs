@@ -13,11 +13,11 @@ use crate::sys::mem::refusals;
 use crate::sys::tags;
 use crate::{
     Arena, alloc, dealloc, exact_size, fork, hardened, ledger, purge, realloc, realloc_exact,
-    sharing, try_resize, usable_size,
+    try_resize, usable_size,
 };
 use std::collections::BTreeSet;
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 fn create() -> &'static Arena {
@@ -283,44 +283,6 @@ fn limits_hold() {
     assert!(!heap.take_signal() && more(&mut blocks) && heap.take_signal());
     blocks.into_iter().for_each(Block::free);
     destroy(heap);
-}
-
-/// Has a thread without a heap call a door, and returns whether the fork handlers were asked for.
-fn hears_of_a_second_thread(door: impl FnOnce() + Send) -> bool {
-    static HEARD: AtomicBool = AtomicBool::new(false);
-    sharing::set_hook(|| HEARD.store(true, Ordering::Relaxed));
-    // SAFETY: allocated just now.
-    unsafe { dealloc(alloc(100)) };
-    assert!(!HEARD.load(Ordering::Relaxed));
-    thread::scope(|threads| threads.spawn(door).join().expect("it ends"));
-    HEARD.load(Ordering::Relaxed)
-}
-
-/// Its limit is looked at under the heap's lock, and a fork has to know of that.
-#[test]
-fn a_resize_that_is_refused_is_known_to_forks() {
-    alone!(a_resize_that_is_refused_is_known_to_forks, || {
-        let heap = create();
-        let at = heap.alloc_as_asked(100, 16, false).expose_provenance();
-        heap.set_limits(usize::MAX, 0);
-        let door = || {
-            // At an alignment that it does not have, so that it would have to move.
-            // SAFETY: a live block of the heap.
-            let moved = unsafe { heap.realloc(at as *mut u8, 200, 2 << at.trailing_zeros(), true) };
-            assert!(moved.is_null());
-        };
-        assert!(hears_of_a_second_thread(door));
-    });
-}
-
-#[test]
-fn an_allocation_that_is_refused_is_known_to_forks() {
-    alone!(an_allocation_that_is_refused_is_known_to_forks, || {
-        let heap = create();
-        heap.set_limits(usize::MAX, 0);
-        let door = || assert!(heap.alloc_as_asked(100, 16, false).is_null());
-        assert!(hears_of_a_second_thread(door));
-    });
 }
 
 #[test]

@@ -47,6 +47,7 @@ pub use resize::resize;
 use super::stats::{HUGE, MEDIUM};
 use super::{Arena, Caller, table};
 use crate::features;
+use crate::heap::birth;
 use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::report;
@@ -99,6 +100,7 @@ pub fn purge_all() {
     if !features::HOOKS {
         return;
     }
+    birth::beside();
     table::for_each(|heap| {
         heap.purge_hooked(None);
     });
