@@ -6,6 +6,8 @@ use crate::deferred;
 use crate::huge;
 use crate::own_process::alone;
 use crate::region;
+use crate::report::Wrong;
+use crate::request::Request;
 use crate::run::Home;
 use crate::size_class::class_of;
 use crate::space::{self, Locked, UNIT_BYTES};
@@ -114,6 +116,52 @@ fn a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once() {
         assert_eq!((q, huge::usable_size(q)), (p, LEN));
         // SAFETY: a live block.
         assert_eq!(unsafe { huge::give(q) }, LEN);
+    });
+}
+
+/// The link to the next block would be lost, or read where the block no longer is.
+#[test]
+fn a_second_free_of_a_hardened_block_that_waits_for_a_fork_is_seen_at_once() {
+    alone!(a_second_free_of_a_hardened_block_that_waits_for_a_fork_is_seen_at_once, || {
+        // In small slots, in slots of pages, and in mappings; the last, of a byte, is a mapping, too.
+        const SIZES: [usize; 12] = [1, 8, 8, 8, 8, 8, 8, 100, 100, 20_000, 300_000, 5 << 20];
+        let requests = || {
+            let with = |size, align| Request::exact(size, align, true).expect("a request");
+            SIZES.iter().map(move |&size| (size, with(size, 16))).chain([(1, with(1, 1 << 20))])
+        };
+        // SAFETY: the tests free live blocks; other frees are seen.
+        let free = |p| unsafe { hardened::free(p, hardened::NO_THREAD) };
+        let is_freed = |found| matches!(found, Err(Wrong::Freed { .. }));
+        assert!(hardened::start(&hardened::tests::OPTIONS));
+        let heap = arena::Arena::create().expect("memory for a heap");
+        for _ in 0..3 {
+            let of_process = requests().map(|(size, request)| {
+                (hardened::alloc(size, request.align, hardened::NO_THREAD), false)
+            });
+            let of_heap =
+                requests().map(|(size, request)| (heap.alloc_hardened(size, &request), true));
+            let blocks: Vec<_> = of_process.chain(of_heap).collect();
+            let mut found = Vec::new();
+            while_a_fork_stands_still(|| {
+                for &(p, is_heaps) in &blocks {
+                    found.push(free(p).map(|freed| freed.left) == Ok(is_heaps));
+                    if is_heaps {
+                        // SAFETY: as that has returned.
+                        unsafe { heap.leave_hardened(p) };
+                    }
+                    found.push(is_freed(free(p)));
+                }
+                // Not only the topmost of a list.
+                found.extend(blocks.iter().map(|&(p, _)| is_freed(free(p))));
+            });
+            assert!(found.iter().all(|&right| right), "{blocks:?}: {found:?}");
+            assert!(!deferred::any());
+            _ = heap.stats();
+            for &(p, _) in &blocks {
+                assert!(matches!(hardened::look(p), Some(Err(_))) && is_freed(free(p)), "{p:?}");
+            }
+            assert_eq!(hardened::usage().live, 0);
+        }
     });
 }
 

@@ -5,11 +5,10 @@ use super::place::{self, PROCESS, Place};
 use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES, EMPTY};
 use super::tags::{self, Tag};
-use super::{NO_THREAD, cache, fast, heaps, large, trailer};
-use crate::report::{self, Act, Wrong};
+use super::{cache, fast, heaps, large, left, trailer};
+use crate::report::Wrong;
 use crate::sharing;
 use crate::sync::Ordering;
-use crate::{deferred, features};
 
 /// A block's pool, class and spot, from a pointer into a region of a place, split into address and tag; or what is
 /// wrong with that pointer. Tags must not be checked meanwhile.
@@ -109,7 +108,9 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
     // SAFETY: passed on, and a live block.
     unsafe {
         let bytes = wipe(pool, p, class, spot)?;
-        let Some(mut pool) = pool.enter(class) else { return give_up(p, class, spot, bytes) };
+        let Some(mut pool) = pool.enter(class) else {
+            return left::leave(p, class, spot, live, bytes);
+        };
         if !state.retire(live, sharing::is_alone()) {
             return Err(Wrong::Freed { bytes: shape::room(class) });
         }
@@ -128,7 +129,7 @@ unsafe fn free_large(p: *mut u8) -> Result<Freed, Wrong> {
     // SAFETY: passed on.
     unsafe {
         large::free(p.addr()).unwrap_or_else(|| match large::entry_of(p.addr()) {
-            Some(entry) => later(p, entry.asked, true),
+            Some(entry) => left::leave_large(p, entry.asked),
             None => Err(Wrong::Elsewhere),
         })
     }
@@ -165,53 +166,5 @@ unsafe fn wipe(pool: &Pool, p: *mut u8, class: usize, spot: Spot) -> Result<usiz
             look_around(pool, address, class, spot);
         }
         Ok(bytes.unwrap_or(room))
-    }
-}
-
-/// Leaves a block that was wiped for later, because a fork stands still.
-///
-/// # Safety
-/// The block must be the caller's, which gives it up.
-#[cold]
-unsafe fn give_up(p: *mut u8, class: usize, spot: Spot, bytes: usize) -> Result<Freed, Wrong> {
-    let room = shape::room(class);
-    if shape::is_pages(class) {
-        spot.slab.asked(spot.slot).store(room as u32, Ordering::Relaxed);
-    } else if class != EMPTY {
-        let canary = spot.slab.header.canary.get();
-        // SAFETY: passed on, and invariant 3 of `hardened::slab`. What the list of deferred blocks writes must not be
-        // taken for an overflow.
-        unsafe { trailer::write(p.addr() + room + shape::TRAILER, canary, 0) };
-    }
-    // SAFETY: passed on.
-    unsafe { later(p, bytes, room != 0) }
-}
-
-/// Leaves a block that had `bytes` bytes for later, because a fork stands still.
-///
-/// # Safety
-/// The block must be the caller's, which gives it up, and must have a word if `has_a_word` is set.
-#[cold]
-unsafe fn later(p: *mut u8, bytes: usize, has_a_word: bool) -> Result<Freed, Wrong> {
-    let owner = heaps::owner_of(p.addr());
-    if has_a_word && owner == 0 {
-        // SAFETY: passed on.
-        unsafe { deferred::push(p.addr(), deferred::Kind::Hardened) };
-    }
-    let left = has_a_word && owner != 0;
-    Ok(Freed { bytes: if owner == 0 { 0 } else { bytes }, emptied: false, owner, left })
-}
-
-/// Frees a block that was left while a fork stood still.
-///
-/// # Safety
-/// The block must have been left so.
-pub unsafe fn free_deferred(p: *mut u8) {
-    if !features::HARDENED {
-        return;
-    }
-    // SAFETY: passed on.
-    if let Err(wrong) = unsafe { free(p, NO_THREAD) } {
-        report::mistake(Act::Free, p, wrong);
     }
 }

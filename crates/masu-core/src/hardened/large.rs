@@ -22,7 +22,7 @@
 use super::around::overrun;
 use super::table::{Cursor, Entry, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
-use super::{Freed, filled, options, spares};
+use super::{Freed, filled, left, options, spares};
 use crate::ledger;
 use crate::lock::{Guard, Lock, fork};
 use crate::region::CHUNK;
@@ -373,6 +373,10 @@ pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
 /// The block must be the caller's.
 pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     let taken = with(|table| match table.find(p) {
+        // SAFETY: a block in the table, under the lock (invariant 2).
+        Some((_, entry)) if unsafe { left::waits(p as *mut u8) } => {
+            Err(Wrong::Freed { bytes: entry.asked })
+        }
         Some((index, entry)) => {
             table.take(index);
             Ok(entry)

@@ -34,6 +34,7 @@ mod filled;
 mod free;
 pub mod heaps;
 pub mod large;
+mod left;
 mod options;
 pub mod place;
 pub mod pool;
@@ -50,7 +51,8 @@ mod trailer;
 
 pub use alloc::alloc;
 pub use fast::{alloc_at_hand, free_at_hand};
-pub use free::{Freed, free, free_deferred};
+pub use free::{Freed, free};
+pub use left::free_deferred;
 pub use options::Options;
 pub use pools::{after_fork_in_child, begin_for_fork, each_lock_for_fork, purge, usage};
 

@@ -6,6 +6,8 @@
 //!                   └──────────── the thread's bin ─────┘
 //! ```
 //!
+//! A block freed while a fork stands still is `LEFT`, and is the program's again when its turn to be freed comes.
+//!
 //! Above that, the state counts how often the slot was handed out, up to 64 times, and then from 0 again. If slots have
 //! [tags](super::tags), its upper half holds the last block's tag, and it counts up to 4.
 //!
@@ -14,7 +16,7 @@
 //!    one thread's, or in the pool's quarantine.
 //! 2. of two frees of one block, one is told that it was too late: `retire` is a compare-and-swap wherever there may be
 //!    a second thread.
-//! 3. a slot that is not live is zero. Its owner writes after `hand_out` and has zeroed it before `retire`, and a
+//! 3. a slot that is not live, nor left, is zero. Its owner writes after `hand_out` and has zeroed it before `retire`, and a
 //!    thread that sees a state that says so sees the zeroes: release and acquire.
 //!
 //! So a thread that looks at another's slot may see that it is not live, and then see what its new owner writes: but
@@ -25,6 +27,7 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering, fence};
 const FREE: u8 = 0;
 const LIVE: u8 = 1;
 const WAITS: u8 = 2;
+const LEFT: u8 = 3;
 /// Their bits, and what is added when a slot is handed out.
 const WHO: u8 = 3;
 const ONCE: u8 = 4;
@@ -142,6 +145,22 @@ impl State {
         self.0.compare_exchange(live, waits, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
+    /// Marks the program's block as one that waits for a fork to end. Returns `false` if another free was first. What
+    /// is written to the slot comes later.
+    pub fn leave(&self, Live(live): Live) -> bool {
+        let left = live & !WHO | LEFT;
+        let done = self.0.compare_exchange(live, left, Ordering::Release, Ordering::Relaxed);
+        fence(Ordering::Release);
+        done.is_ok()
+    }
+
+    /// Makes such a block the program's again, to be freed now.
+    pub fn take_up(&self) {
+        if self.0.load(Ordering::Relaxed) & WHO == LEFT {
+            self.set(LIVE);
+        }
+    }
+
     /// Makes the slot free.
     #[inline]
     pub fn release(&self) {
@@ -149,13 +168,13 @@ impl State {
     }
 
     /// Whether the slot looks wrong, as `is_wrong` says of a live one or of another, and has not changed hands
-    /// meanwhile. If it has, its new owner checks it.
+    /// meanwhile. If it has, its new owner checks it. What was left is checked when it is freed.
     #[cold]
     #[inline(never)]
     pub fn is_damaged(&self, is_wrong: &dyn Fn(bool) -> bool) -> bool {
         (0..LOOKS).all(|_| {
             let before = self.0.load(Ordering::Acquire);
-            if !is_wrong(before & WHO == LIVE) {
+            if before & WHO == LEFT || !is_wrong(before & WHO == LIVE) {
                 return false;
             }
             // If something of a new owner's was seen, the load below sees that there is one.

@@ -18,7 +18,6 @@ use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
 use crate::heap::{birth, thread_bytes};
 use crate::lock::Guard;
-use crate::report::{self, Act};
 use crate::request::{Request, Source};
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
 use crate::span;
@@ -218,9 +217,7 @@ impl Arena {
             return false;
         }
         // SAFETY: passed on.
-        if let Err(wrong) = unsafe { hardened::free(p, hardened::NO_THREAD) } {
-            report::mistake(Act::Free, p, wrong);
-        }
+        unsafe { hardened::free_deferred(p) };
         true
     }
 
