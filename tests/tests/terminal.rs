@@ -158,13 +158,15 @@ fn top_answers_to_its_keys() {
             top.press("s");
             top.shows(|screen| screen.contains(&format!("by {by}")));
         }
-        // The last column to sort by has older processes first, which others on this machine may be.
-        let own = |chosen: &str| chosen.split_whitespace().next() == Some(&*small);
+        // The last column to sort by has older processes first, which others on this machine may be. The one that was
+        // chosen at first stays it.
+        let number = |chosen: &str| chosen.split_whitespace().next()?.parse::<u32>().ok();
+        let own = number(&small);
         let begin = Instant::now();
-        while !own(&top.chosen()) {
+        while number(&top.chosen()) != own {
             assert!(begin.elapsed() < PATIENCE, "not chosen:\n{}", top.screen());
             let before = top.chosen();
-            top.press("Down");
+            top.press(if number(&before) > own { "Up" } else { "Down" });
             let pressed = Instant::now();
             while top.chosen() == before && pressed.elapsed() < Duration::from_secs(1) {
                 sleep(Duration::from_millis(20));

@@ -19,7 +19,11 @@ use crate::see::{advice, text};
 /// The state of the screen.
 struct Screen {
     list: List,
-    chosen: TableState,
+    /// The process that keys are about. It may not be listed any more.
+    chosen: Option<u32>,
+    /// Where it is, or was.
+    row: usize,
+    table: TableState,
     /// The explanation of a process, and the number of its first visible line.
     explained: Option<(String, u16)>,
     /// The profile being taken.
@@ -33,9 +37,7 @@ pub fn run(list: List, every: Duration) -> Result<u8, Failure> {
     let failed =
         |error: io::Error| Failure::new(REFUSED, format!("cannot draw on this terminal: {error}"));
     let mut terminal = ratatui::try_init().map_err(failed)?;
-    let chosen = TableState::new().with_selected(Some(0));
-    let mut screen = Screen { list, chosen, explained: None, sites: None, said: String::new() };
-    let done = screen.stay(&mut terminal, every);
+    let done = Screen::of(list).stay(&mut terminal, every);
     ratatui::restore();
     done.map_err(failed)?;
     Ok(0)
@@ -63,6 +65,36 @@ fn widths(room: u16) -> Vec<u16> {
 }
 
 impl Screen {
+    fn of(list: List) -> Screen {
+        let (chosen, row, table) = (None, 0, TableState::new());
+        let said = String::new();
+        let mut screen = Screen { list, chosen, row, table, explained: None, sites: None, said };
+        screen.find_chosen();
+        screen
+    }
+
+    /// Finds the row of the chosen process, after the rows have changed. The first process is chosen if none ever was.
+    fn find_chosen(&mut self) {
+        self.chosen = self.chosen.or(self.list.rows.first().map(|row| row.pid));
+        let found = self.list.rows.iter().position(|row| Some(row.pid) == self.chosen);
+        if let (Some(chosen), Some(_), None) = (self.chosen, self.table.selected(), found) {
+            self.said = format!("process {chosen} is no longer listed");
+        }
+        self.row = found.unwrap_or(self.row);
+        *self.table.selected_mut() = found;
+    }
+
+    /// Chooses the next process or the one before; if the chosen one is gone, one of those around its place.
+    fn choose(&mut self, next: bool) {
+        let below = self.row + usize::from(self.table.selected().is_some());
+        let row = if next { below } else { self.row.saturating_sub(1) };
+        let last = self.list.rows.len().saturating_sub(1);
+        if let Some(row) = self.list.rows.get(row.min(last)) {
+            self.chosen = Some(row.pid);
+            self.find_chosen();
+        }
+    }
+
     fn stay(&mut self, terminal: &mut DefaultTerminal, every: Duration) -> io::Result<()> {
         let mut last = Instant::now();
         loop {
@@ -80,6 +112,7 @@ impl Screen {
                 }
             } else {
                 self.list.look();
+                self.find_chosen();
                 last = Instant::now();
             }
         }
@@ -110,19 +143,19 @@ impl Screen {
             }
             return true;
         }
-        let process =
-            self.chosen.selected().and_then(|at| self.list.rows.get(at)).map(|row| row.pid);
+        let process = self.chosen.filter(|_| self.table.selected().is_some());
         match (key, process) {
             (KeyCode::Char('q'), _) => return false,
             (KeyCode::Esc, _) => match &self.sites {
                 Some(sites) => sites.end(),
                 None => return false,
             },
-            (KeyCode::Down | KeyCode::Char('j'), _) => self.chosen.select_next(),
-            (KeyCode::Up | KeyCode::Char('k'), _) => self.chosen.select_previous(),
+            (KeyCode::Down | KeyCode::Char('j'), _) => self.choose(true),
+            (KeyCode::Up | KeyCode::Char('k'), _) => self.choose(false),
             (KeyCode::Char('s'), _) => {
                 self.list.sort = self.list.sort.next();
                 self.list.arrange();
+                self.find_chosen();
             }
             (KeyCode::Enter | KeyCode::Char('e'), Some(process)) => {
                 match masu_inspect::explain(process) {
@@ -204,7 +237,7 @@ impl Screen {
         let table = Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
             .header(titles.style(Style::new().bold().underlined()))
             .row_highlight_style(Style::new().reversed());
-        frame.render_stateful_widget(table, area, &mut self.chosen);
+        frame.render_stateful_widget(table, area, &mut self.table);
     }
 }
 
@@ -216,9 +249,8 @@ mod tests {
     use super::*;
     use crate::see::top::list::{Column, Row};
 
-    /// The lines of a screen of `width` columns.
-    fn drawn(width: u16) -> Vec<String> {
-        let row = |pid, resident: u64| Row {
+    fn row(pid: u32, resident: u64) -> Row {
+        Row {
             pid,
             name: "python3.12-serv".into(),
             resident,
@@ -228,11 +260,20 @@ mod tests {
             rate: Some(1023 << 20),
             trend: (0..40).map(|n| resident + n * (resident >> 3)).collect(),
             grown: -(1023 << 10),
-        };
+        }
+    }
+
+    /// A screen with some processes and their resident bytes.
+    fn screen(processes: &[(u32, u64)]) -> Screen {
         let mut list = List::new(Column::Resident);
-        list.rows = vec![row(4_194_304, 1023 << 20), row(27_210, 5 << 20)];
-        let chosen = TableState::new().with_selected(Some(0));
-        let mut screen = Screen { list, chosen, explained: None, sites: None, said: String::new() };
+        list.rows = processes.iter().map(|&(pid, resident)| row(pid, resident)).collect();
+        list.arrange();
+        Screen::of(list)
+    }
+
+    /// The lines of a screen of `width` columns.
+    fn drawn(width: u16) -> Vec<String> {
+        let mut screen = screen(&[(4_194_304, 1023 << 20), (27_210, 5 << 20)]);
         let mut terminal = Terminal::new(TestBackend::new(width, 5)).unwrap();
         terminal.draw(|frame| screen.draw(frame)).unwrap();
         let buffer = terminal.backend().buffer();
@@ -268,5 +309,49 @@ mod tests {
         assert!(
             lines[2].starts_with("4194304 python") && lines[2].trim_end().ends_with("1023 MiB")
         );
+    }
+
+    #[test]
+    fn the_chosen_process_stays_chosen_wherever_its_row_goes() {
+        let chosen = |screen: &Screen| {
+            let at = screen.table.selected();
+            at.map(|at| (at, screen.list.rows[at].pid))
+        };
+        let looks = |screen: &mut Screen, processes: &[(u32, u64)]| {
+            screen.list.rows =
+                processes.iter().map(|&(pid, resident)| row(pid, resident)).collect();
+            screen.list.arrange();
+            screen.find_chosen();
+        };
+        let mut screen = screen(&[]);
+        assert!(
+            chosen(&screen).is_none() && screen.key(KeyCode::Down) && chosen(&screen).is_none()
+        );
+        looks(&mut screen, &[(10, 300), (20, 200), (30, 100)]);
+        assert_eq!(chosen(&screen), Some((0, 10)));
+        screen.key(KeyCode::Down);
+        assert_eq!(chosen(&screen), Some((1, 20)));
+        looks(&mut screen, &[(10, 300), (20, 50), (30, 100), (40, 400)]);
+        assert_eq!(chosen(&screen), Some((3, 20)));
+        screen.key(KeyCode::Down);
+        assert_eq!(chosen(&screen), Some((3, 20)));
+        for _ in Column::Resident as u8..Column::Pid as u8 {
+            screen.key(KeyCode::Char('s'));
+        }
+        assert_eq!(chosen(&screen), Some((1, 20)));
+
+        // A key is about no other process then.
+        looks(&mut screen, &[(10, 300), (30, 100), (40, 400)]);
+        assert_eq!((chosen(&screen), &*screen.said), (None, "process 20 is no longer listed"));
+        screen.key(KeyCode::Char('p'));
+        assert_eq!(screen.said, "");
+        looks(&mut screen, &[(5, 1), (10, 300), (20, 1), (30, 100)]);
+        assert_eq!(chosen(&screen), Some((2, 20)));
+        looks(&mut screen, &[(5, 1), (10, 300), (30, 100)]);
+        screen.key(KeyCode::Down);
+        assert_eq!(chosen(&screen), Some((2, 30)));
+        looks(&mut screen, &[(5, 1), (10, 300)]);
+        screen.key(KeyCode::Up);
+        assert_eq!(chosen(&screen), Some((1, 10)));
     }
 }
