@@ -122,57 +122,56 @@ impl Config {
 }
 
 keys! {
-    /// A set of values for all keys that are not set; see `docs/configuration.md`.
+    /// The values of all keys that nothing else sets; see `docs/configuration.md`.
     policy: Policy = Policy::Default;
-    /// How long freed memory stays with the process before it goes back to the system. At zero it goes back at once.
+    /// How long freed memory stays with the process before it goes back to the system. Zero returns it at once.
     decay: Delay = Delay::Millis(500);
-    /// Bytes of stale memory above which a background thread may be started to give it back.
+    /// Bytes of stale memory above which masu may start a background thread to return it.
     budget: Size = 4 << 20;
-    /// Whether a background thread gives memory back while the program is idle.
+    /// Whether a background thread returns memory while the program is idle.
     background_thread: BackgroundThread = BackgroundThread::Auto;
-    /// Most bytes of medium blocks a thread keeps for its next requests.
+    /// Most bytes of medium blocks that a thread caches.
     run_cache: Size = 1 << 20;
-    /// Most bytes of freed huge blocks kept until they decay.
+    /// Most bytes of freed huge blocks that are kept until they decay.
     huge_cache: Size = 1 << 30;
     /// Most full spans that a heap keeps as its own once other threads allocate too; further ones go to the threads
     /// that free into them.
     retain_full: Count = 32;
-    /// Whether a heap beyond 32 MiB that grows, and blocks if the last ones were filled, take huge pages of 2 MiB.
+    /// Whether huge pages of 2 MiB serve a growing heap beyond 32 MiB, and blocks if the last ones were filled.
     huge_pages: Flag = true;
-    /// Whether fresh memory is faulted in when it is taken from the system, not when it is used.
+    /// Whether fresh memory is faulted in when it is taken from the system, not when it is first used.
     populate: Flag = false;
-    /// Bytes in use above which the engine at once gives back all that is free and then calls the program's callback.
+    /// Bytes in use above which the engine returns all free memory at once, and then calls the program's callback.
     /// `auto`: nine tenths of the memory limit of the process's control group, if it has one. Zero: no limit.
     limit_soft: LimitOrAuto = LimitOrAuto::AUTO;
-    /// Bytes in use that allocations never exceed: they fail. Zero: no limit.
+    /// Bytes in use above which allocations fail. Zero: no limit.
     limit_hard: Limit = 0;
-    /// Whether limits and pressure of the process's control group are looked up, in files of the kernel.
+    /// Whether the limits and the pressure of the process's control group are read from the kernel's files.
     cgroup: Flag = true;
-    /// Statistics at exit: as text, or as a line of JSON.
+    /// Statistics at exit: as text or as a line of JSON.
     show_stats: Statistics = Statistics::Off;
-    /// The file that they are appended to; `%p` in its name is the process. Naming one asks for them.
+    /// The file to append them to; `%p` in its name is the process ID. Naming a file asks for statistics.
     stats_file: File = File::STDERR;
-    /// Whether a heap profile is taken from the start on.
+    /// Whether a heap profile is taken from the start.
     prof: Flag = false;
     /// Bytes between two samples of the profile, on average.
     prof_rate: Size = 512 << 10;
-    /// The file that the profile is written to at exit; `%p` in its name is the process. Naming one asks for a
-    /// profile.
+    /// The file to write the profile to at exit; `%p` in its name is the process ID. Naming a file asks for a profile.
     prof_file: NoFile = File::STDERR;
     /// Whether the user's other processes may read this one if the kernel lets only its parents do so (Yama's
     /// `ptrace_scope` 1): for `masu explain` and similar tools.
     observe: Flag = false;
-    /// Prints this configuration on stderr at start.
+    /// Whether this configuration is printed on stderr at start.
     verbose: Flag = false;
-    /// A line on stderr for every mistake found: bad options, and the mistakes of `on_error`.
+    /// Whether a line on stderr reports each mistake found: bad options, and the mistakes of `on_error`.
     show_errors: Flag = true;
-    /// What happens when the program frees, resizes or measures a pointer that is not a live block's.
+    /// What happens when the program frees, resizes or measures a pointer to no live block.
     on_error: OnError = OnError::Abort;
-    /// Whether every block lies where mistakes harm least and are found soonest.
+    /// Whether every block lies where mistakes do the least harm and are found soonest.
     hardened: Flag = false;
-    /// Bytes of freed blocks that wait, for each size and arena, in random order until they are used again.
+    /// Bytes of freed blocks that wait, for each size and arena, in random order before reuse.
     quarantine_random: Size = 16 << 10;
-    /// Bytes of those that then wait in a queue.
+    /// Bytes of freed blocks that then wait in a queue.
     quarantine_queue: Size = 16 << 10;
     /// One slab in this many is inaccessible; 0 for none.
     guard_slabs: Count = 8;
@@ -180,14 +179,14 @@ keys! {
     hardened_tags: MemoryTags = MemoryTags::Auto;
     /// Whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for reports.
     block_stacks: Flag = false;
-    /// Whether blocks that are in use at exit are listed by these stacks.
+    /// Whether blocks in use at exit are listed by the stacks of their allocations.
     show_leaks: Flag = false;
-    /// Which share of small blocks lies between inaccessible pages: one in this many; 0 for none.
+    /// One small block in this many lies between inaccessible pages; 0 for none.
     guard: OneIn = 0;
-    /// Most of them at a time, times two: freed blocks have slots too.
+    /// Slots for guarded blocks. At most half hold live blocks; freed ones have slots too.
     guard_slots: Count = 256;
-    /// Whether a fault near such a block is reported.
+    /// Whether a fault near a guarded block is reported.
     guard_report: Flag = true;
-    /// The file that reports of guarded blocks are appended to; `%p` in its name is the process.
+    /// The file to append reports about guarded blocks to; `%p` in its name is the process ID.
     guard_file: NoFile = File::STDERR;
 }
