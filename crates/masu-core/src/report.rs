@@ -1,5 +1,5 @@
-//! What the engine reports about a program's mistakes: one line with the act, the address, what is there and the likely
-//! cause. The option `on_error` says what happens then: usually the process ends, because its memory can no longer be
+//! Reports of a program's mistakes: one line with the act, the address, what is there and the likely cause. The
+//! option `on_error` decides what happens then: usually the process ends, because its memory can no longer be
 //! trusted.
 //!
 //! A pointer into memory that may be another allocator's is not certainly a mistake. If the door recognises it as one
@@ -28,7 +28,7 @@ pub enum Act {
     Measure,
 }
 
-/// What is wrong with the act.
+/// What is wrong with an act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// Its block, of this many bytes (0: unknown), was freed before.
@@ -105,8 +105,8 @@ fn ask_neighbour(act: Act, p: *const u8) -> Option<usize> {
     neighbour(act, p.cast_mut())
 }
 
-/// Reports a mistake. If the process is to live on, returns the result of the act: 0, with the pointer left alone,
-/// unless another allocator has answered.
+/// Reports a mistake. If the process goes on, returns the result of the act: 0, with the pointer left alone, unless
+/// another allocator has answered.
 #[cold]
 #[inline(never)]
 pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
@@ -271,11 +271,11 @@ fn say_place(at: Place, act: Act, text: &mut Text) {
     };
 }
 
-/// Whether it was reported that memory is out.
+/// Whether the engine has reported that memory is out.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-/// Notes that a request for `bytes` has failed. If a limit of the process is the reason, the engine reports that once,
-/// because a program may end without a word of its own.
+/// Notes that a request for `bytes` has failed. If a limit of the process is the reason, the engine reports that
+/// once, because the program may end without a message of its own.
 #[cold]
 #[inline(never)]
 pub fn out_of_memory(bytes: usize) {

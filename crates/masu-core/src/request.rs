@@ -1,4 +1,4 @@
-//! A request for memory, classified once, where it comes in.
+//! A request for memory, classified once, on entry.
 //!
 //! | | an ordinary request | an exact one |
 //! |---|---|---|

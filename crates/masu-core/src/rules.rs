@@ -1,5 +1,5 @@
-//! The constants that govern the engine's threads, for a model of them. The model imports the figures,
-//! so it cannot differ from the engine. Not for programs; it changes with the engine.
+//! The constants that govern the engine's threads, for the lab's model of them. The model imports the figures, so it
+//! cannot differ from the engine. Programs must not use them: they change with the engine.
 
 pub use crate::heap::mode::{Mode, Retention};
 pub use crate::heap::outbox::MOST as LONGEST_CHAINS;

@@ -1,8 +1,7 @@
 //! The options in force, as words that any thread may read at any time.
 //!
-//! Before [`apply`] they have the documented defaults; it runs once, in the constructor. Those with
-//! a `set_` function may change at any time after that; each reader sees the new value at its next
-//! look.
+//! They have the documented defaults until [`apply`] runs, once, in the constructor. Those with a `set_` function may
+//! change at any time after that; each reader sees the new value the next time it reads.
 
 use crate::config::{BackgroundThread, Config, Delay, File, OnError, Origin, Statistics};
 use crate::features;
@@ -32,10 +31,10 @@ static HARDENED: AtomicBool = AtomicBool::new(false);
 static OBSERVE: AtomicBool = AtomicBool::new(DEFAULT.observe);
 /// Processors; 0 if they were never counted.
 static PROCESSORS: AtomicU32 = AtomicU32::new(0);
-/// Whether the constructor has run, in a process that may start a thread.
+/// Whether the constructor has run in a process that may start a thread.
 static MAY_START_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Puts a configuration in force. `secure` means that the process has more rights than its caller.
+/// Puts a configuration in force. `secure` means that the process has more privileges than its caller.
 pub fn apply(config: &Config, secure: bool) {
     DECAY.store(config.decay.to_word(), Ordering::Relaxed);
     BUDGET.store(config.budget, Ordering::Relaxed);
@@ -55,7 +54,7 @@ pub fn apply(config: &Config, secure: bool) {
     MAY_START_THREAD.store(!secure, Ordering::Release);
 }
 
-/// A user who names a file for the statistics wants them, even without asking for them.
+/// Naming a file for the statistics asks for them.
 fn statistics_asked(config: &Config) -> Statistics {
     let unsaid = config.origins.show_stats == Origin::BuiltIn;
     if unsaid && config.stats_file != File::STDERR { Statistics::Text } else { config.show_stats }
@@ -153,7 +152,7 @@ pub fn populate() -> bool {
     POPULATE.load(Ordering::Relaxed)
 }
 
-/// Bytes in use above which everything free goes back: the option, which may be
+/// Bytes in use above which all free memory goes back: the option, which may be
 /// [`AUTO`](crate::config::LimitOrAuto::AUTO).
 pub fn limit_soft() -> usize {
     LIMIT_SOFT.load(Ordering::Relaxed)
@@ -218,7 +217,7 @@ pub fn hardened() -> bool {
     features::HARDENED && HARDENED.load(Ordering::Relaxed)
 }
 
-/// From now on the hardened heap serves every request.
+/// Makes the hardened heap serve every request from now on.
 pub fn set_hardened() {
     HARDENED.store(true, Ordering::Release);
 }

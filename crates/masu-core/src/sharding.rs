@@ -1,8 +1,8 @@
-//! How data that one lock guards are split into shards, each with a lock of its own.
+//! How data under one lock are split into shards, each with a lock of its own.
 //!
 //! One shard serves every thread, so that free memory is in one place, until its lock makes threads wait. Once an
-//! eighth of the threads that took it in a row have waited, the number of shards doubles ([`Contention`]). It never
-//! falls again, and is a power of two; a thread takes from the shard that the lower bits of its own number give.
+//! eighth of the threads that took it in a row have waited, the number of shards doubles ([`Contention`]). The number
+//! never falls, and is a power of two. The lower bits of a thread's number select its shard.
 //!
 //! The pool of pages (`run/shard`) and the shared arena (`heap/shared_arena`) are sharded like
 //! this.

@@ -2,14 +2,14 @@
 //! registers its fork handlers.
 //!
 //! As long as only one thread has ever allocated and no background thread exists, a fork needs no locks: the
-//! child's only thread goes on wherever it was, even inside the engine if a signal handler forks. So a program
-//! with one thread need not touch what registering handlers touches: 128 KiB of glibc's pages. If handlers are
-//! registered all the same, they take no locks as long as the thread [is alone](is_alone).
+//! child's only thread goes on wherever it was, even inside the engine if a signal handler forks. So a program with
+//! one thread registers no handlers, and saves the 128 KiB of glibc's pages that registering them touches. If
+//! handlers are registered all the same, they take no locks as long as the thread [is alone](is_alone).
 //!
 //! The C library holds the lock of its handlers while it forks, so a registration waits until a fork in another thread
 //! is over, and only then does the second thread touch what is shared. One case slips through: glibc from 2.36 on
-//! releases that lock around each prepare handler. A thread that becomes the second one while another is in such a
-//! handler of the program's may hold locks that the fork does not know of, and its child may wait for them.
+//! releases that lock around each prepare handler. If a thread becomes the second one while another runs such a
+//! handler of the program, it may hold locks that the fork does not know of, and the child may wait for them.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{futex, host, thread};
@@ -46,8 +46,8 @@ pub fn begin() {
     make_ready();
 }
 
-/// Whether the calling thread is the first that has asked this. Of two threads that begin at the same moment, neither of
-/// which finds that the other has a heap, one is not.
+/// Whether the calling thread is the first to ask. Of two threads that begin at the same moment, and do not see each
+/// other's heap, only one is the first.
 pub fn is_first() -> bool {
     /// That thread's pointer.
     static FIRST: AtomicUsize = AtomicUsize::new(0);

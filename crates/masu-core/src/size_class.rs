@@ -1,14 +1,14 @@
 //! Sizes to size classes.
 //!
-//! Small blocks, up to 16 KiB. Class 1 to 8 in steps of 16 bytes to 128 B, then four classes to each doubling up
-//! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which many programs have many of, are a little longer than that:
-//! at a stride of 2 or 4 KiB their first lines, where their links lie while they are free, would all share two
-//! sets of the first-level cache, or one. The class for 4 KiB also holds a page with a header (what SQLite caches,
-//! and many other buffers): a span has fifteen of them either way. Blocks of exactly 2 and 4 KiB are for aligned
-//! requests, and for slightly smaller ones. Above 8 KiB, four classes divide a span into seven, six, five and four
-//! blocks. That makes 38 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside
-//! blocks, but leave more spans partly filled: `docs/experiments.md`.) The hot paths serve what is in the table,
-//! up to 8 KiB. Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to 4 KiB units.
+//! Small blocks, up to 16 KiB: classes 1 to 8 in steps of 16 bytes up to 128 B, then four classes to each doubling up
+//! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which are frequent in many programs, are a little longer: at a
+//! stride of 2 or 4 KiB, their first lines, where their links lie while they are free, would all share two sets of
+//! the first-level cache, or one. The class for 4 KiB also holds a page with a header (what SQLite caches, and many
+//! other buffers): a span has fifteen of them either way. Blocks of exactly 2 and 4 KiB are for aligned requests, and
+//! for slightly smaller ones. Above 8 KiB, four classes divide a span into seven, six, five and four blocks. That
+//! makes 38 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside blocks, but
+//! leave more spans partly filled: `docs/experiments.md`.) The hot paths serve what is in the table, up to 8 KiB.
+//! Medium blocks, up to 1 MiB: eight classes to each doubling, rounded up to 4 KiB units.
 //!
 //! Invariants, checked exhaustively by the tests below:
 //!
@@ -33,8 +33,7 @@ const ABOVE: [u16; 4] = [9344, 10880, 13056, 16384];
 /// The last small class.
 pub const LAST_CLASS: usize = LAST_IN_TABLE + ABOVE.len();
 
-/// A class as an index into a table with a row for each, so that no code is needed for one that does
-/// not exist.
+/// A class as an index into a table with a row for each, so that a class that does not exist needs no code.
 #[inline(always)]
 pub const fn row(class: usize) -> usize {
     if class < LAST_CLASS { class } else { LAST_CLASS }
@@ -49,7 +48,7 @@ pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
 const PAGE: u32 = 4096;
 /// Half a page, which has one too.
 const HALF_PAGE: u32 = PAGE / 2;
-/// Keeps the first lines of neighbours apart.
+/// Keeps the first lines of neighbouring blocks apart.
 const LINE: u32 = 64;
 /// The class between half a page and the next class.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;

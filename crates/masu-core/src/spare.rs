@@ -4,15 +4,15 @@
 //! Chunks of at least [`CHUNK`] bytes hang in a list that only grows. A block is cut off a chunk's unused
 //! end, behind a header that says its size. The end and the number of live blocks are one word, so each
 //! step is one compare-and-swap. When a chunk's last block is freed, its pages go back to the kernel and it
-//! is used from the start again. It helps a program through, but is not meant for lasting use: a page for
-//! each chunk in use stays resident, and addresses stay taken for ever.
+//! is used from the start again. It is not meant for lasting use: a page for each chunk in use stays resident, and
+//! addresses stay taken forever.
 //!
 //! ```text
 //!  chunk: │ next, len, state │ … a page … │ header │ block │ header │ block │ unused │
 //! ```
 //!
 //! Invariants:
-//! 1. a chunk in the list is mapped for ever; its `next` and `len` never change; between `len` and the chunk's
+//! 1. a chunk in the list is mapped forever; its `next` and `len` never change; between `len` and the chunk's
 //!    end nothing is mapped twice, so an address is in one chunk at most.
 //! 2. bytes from `end` on are zero, unless the chunk is [`CLOSED`].
 //! 3. a live block's header is `[its size, its address ^ SEAL]`; a freed block's has no seal.
@@ -39,7 +39,7 @@ const STEP: usize = 16;
 const CLOSED: u64 = u32::MAX as u64;
 /// A live block in a chunk's state.
 const ONE: u64 = 1 << 32;
-/// Makes it unlikely that a program writes a header by chance.
+/// Makes it unlikely that a program writes a valid header by chance.
 const SEAL: usize = 0x5d3a_91c7_4be2_680f_u64 as usize;
 
 #[repr(C)]

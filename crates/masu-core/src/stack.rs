@@ -1,5 +1,5 @@
-//! The calling thread's stack as return addresses, by a function that the door provides: the engine walks
-//! no stacks itself.
+//! The calling thread's stack as return addresses, from a function that the door provides: the engine itself walks no
+//! stacks.
 
 use crate::sync::{AtomicUsize, Ordering};
 use core::mem::MaybeUninit;

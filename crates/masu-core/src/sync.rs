@@ -1,5 +1,4 @@
-//! The one facade over atomics, and cells that protocols guard: `core` in production, `loom` under its
-//! model checker.
+//! The facade over atomics, and cells that protocols guard: `core` in production, `loom` under its model checker.
 //!
 //! Everything that takes part in a concurrent protocol uses these names, so the model checks run
 //! the production code.

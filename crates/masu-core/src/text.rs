@@ -1,10 +1,9 @@
 //! Text without `core::fmt`: the engine's messages on stderr and in reports.
 //!
-//! An allocator may have to speak inside `malloc`, before libc is up or while it reports a damaged
-//! heap, so this writer never allocates and never panics. It collects bytes in a fixed buffer and
-//! hands them to a sink that the caller chose: `write(2)` on stderr, a `FILE *`, a test's vector. The
-//! buffer goes out when it is full, on [`Text::flush`] and on drop, so a report of a few hundred
-//! bytes is one system call and its lines stay together.
+//! An allocator may have to print inside `malloc`, before libc is ready or while it reports a damaged heap, so this
+//! writer never allocates and never panics. It collects bytes in a fixed buffer and hands them to a sink that the
+//! caller chose: `write(2)` on stderr, a `FILE *`, a test's vector. The buffer goes out when it is full, on
+//! [`Text::flush`] and on drop, so a report of a few hundred bytes is one system call and its lines stay together.
 //!
 //! Numbers are formatted into a [`Short`], a small string by value, and then placed: as they are,
 //! or padded to a width for tables.
@@ -52,7 +51,7 @@ impl<'a> Text<'a> {
         self.bytes(decimal(n).as_bytes())
     }
 
-    /// So many of something: `1 byte`, `2 bytes`.
+    /// Writes a count of something: `1 byte`, `2 bytes`.
     pub fn count(&mut self, n: u64, what: &str) -> &mut Self {
         self.decimal(n).str(" ").str(what).str(if n == 1 { "" } else { "s" })
     }

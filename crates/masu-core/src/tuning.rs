@@ -1,9 +1,9 @@
-//! The constants that experiments chose: what a thread keeps, when the purge looks, how far a cache may go.
+//! The constants chosen by experiment: what a thread keeps, when the purge looks, how large a cache may grow.
 //!
-//! Each has its unit, and where it was chosen: § is a section of `docs/experiments.md`, † means that it was never
-//! compared with others, and only has to be of the right order. What a heap keeps of its spans is a table of its own
-//! (`heap/mode.rs`). Other constants follow from the layout of structures. Under the model checker some are small,
-//! so that races come early.
+//! Each comment gives the unit and where the value was chosen: § is a section of `docs/experiments.md`; † means that
+//! the value was never compared with others, and only has to be of the right order. What a heap keeps of its spans is
+//! a table of its own (`heap/mode.rs`). Other constants follow from the layout of structures. Under the model checker
+//! some are small, so that races come early.
 
 use crate::size_class::UNIT;
 
@@ -14,7 +14,7 @@ const fn or_loom(value: u32, small: u32) -> u32 {
 
 // Spans of a thread.
 
-/// Empty spans of which little was used that go back, per class and tick. †
+/// Empty, little used spans that go back, per class and tick. †
 pub const EMPTIES_PER_TICK: u8 = 2;
 /// Times that a bin is counted per class and tick to learn exactly when its span is empty. †
 pub const WALKS_PER_TICK: u8 = 8;
@@ -50,7 +50,7 @@ pub const PURGED_AT_ONCE: u32 = 256;
 /// Blocks in use per page on average up to which a span is sparse: a twentieth of its pages is free then.
 /// §2
 pub const SPARSE_PER_PAGE: u32 = 3;
-/// Free bytes of an active span, beside its bin, up to which it is left to the next thread. §2
+/// Free bytes of an active span, besides its bin, up to which it is left to the next thread. §2
 pub const LEFT_FREE: u32 = 8 << 10;
 
 // Threads that need few blocks.
@@ -68,7 +68,8 @@ pub const BATCH_BYTES: usize = UNIT / 2;
 pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 
 /// Most shards of the shared arena, and processors for each of them. A thread takes one of their locks once for
-/// several blocks, and a shard's spans are partly free. Simulated, one stops a thousand threads at six processors. †
+/// several blocks, and a shard's spans are partly free. In the simulation, a thousand threads stop scaling at six
+/// processors with one shard. †
 pub const LENDERS: usize = or_loom(32, 2) as usize;
 /// See [`LENDERS`].
 pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
@@ -113,7 +114,8 @@ pub const CACHES: usize = 4;
 
 // Shards of the page pool.
 
-/// Most shards. Simulated, 32 stop a program of medium blocks at 41 processors, and 64 at 74. †
+/// Most shards. In the simulation, a program of medium blocks stops scaling at 41 processors with 32 shards, and at
+/// 74 with 64. †
 pub const MOST_SHARDS: usize = 128;
 /// See [`MOST_SHARDS`].
 pub const SHARDS: usize = or_loom(MOST_SHARDS as u32, 2) as usize;
@@ -138,8 +140,8 @@ pub const fn most_shards(processors: usize) -> usize {
 
 // The profile.
 
-/// Nanoseconds between two samples of a thread on average, at least: a warm one takes 1 µs, the first ones ten. They
-/// take half a hundredth. §8
+/// Least nanoseconds between two samples of a thread, on average: a warm one takes 1 µs, the first ones ten. Sampling
+/// then takes half a hundredth of the time. §8
 pub const SAMPLES_APART: u64 = 400_000;
 /// Samples between two looks at the clock. †
 pub const SAMPLES_A_LOOK: u8 = 16;
@@ -191,7 +193,7 @@ pub const BUFFER: usize = 64 << 10;
 pub const CGROUP_FROM: usize = 64 << 20;
 /// Milliseconds between two readings of the control group's limits. †
 pub const CGROUP_EVERY: u64 = 10_000;
-/// Looks on the way from the resident bytes to the soft limit, and the least bytes between two. †
+/// Checks on the way from the resident bytes to the soft limit, and the least bytes between two. †
 pub const SOFT_LOOKS: usize = 16;
 /// See [`SOFT_LOOKS`].
 pub const SOFT_STEP: usize = 1 << 20;

@@ -1,5 +1,5 @@
-//! Decides which thread does work that only one thread at a time does, such as paying a debt that any
-//! thread may make.
+//! Decides which thread does work that only one thread at a time may do, such as paying a debt that any thread may
+//! make.
 //!
 //! ```text
 //!  free ──take_up (the debt's maker)───▶ taken ──lay_down (the payer)───▶ free

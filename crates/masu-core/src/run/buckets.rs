@@ -80,7 +80,7 @@ impl Buckets {
         }
     }
 
-    /// Of the first few chunks from the highest bucket down, but none below `units`, one that is `wanted`.
+    /// A chunk that is `wanted`, among the first few from the highest bucket down to `units`.
     #[inline(never)]
     pub fn find_down(
         &self,

@@ -1,12 +1,12 @@
-//! What a thread keeps of the medium blocks it freed.
+//! A thread's cache of the medium blocks that it freed.
 //!
 //! A last-in-first-out list per medium class; the links are in the blocks. The cache may hold [`CACHE_FIRST`] bytes at
-//! first. When [`CACHE_MISSES`] requests (if threads meet, [`CACHE_MISSES_SHARED`]) miss although the cache had to give
-//! blocks away in the same tick, the limit doubles, up to the option `run_cache`, of which no run is more than a part
-//! ([`CACHE_LONGEST`]). All caches together may hold [`CACHES`] times that, or as many times as there are processors.
-//! With more threads than that each gets its share, and if that is below [`CACHE_LEAST`], nothing: the pool, which they
-//! share, serves them all. A thread that sleeps does not keep its cache: the purge visits it ([`RunCache::visit`]) once
-//! a whole tick has passed without use.
+//! first. When [`CACHE_MISSES`] requests (if threads meet, [`CACHE_MISSES_SHARED`]) miss although the cache had to
+//! give blocks away in the same tick, the limit doubles, up to the option `run_cache`. No run in the cache exceeds a
+//! part ([`CACHE_LONGEST`]) of that option. All caches together may hold [`CACHES`] times that, or as many times that
+//! as there are processors. With more threads, each gets its share, or nothing if the share is below [`CACHE_LEAST`]:
+//! the shared pool then serves them all. A thread that sleeps does not keep its cache: the purge visits it
+//! ([`RunCache::visit`]) once a whole tick has passed without use.
 //!
 //! Invariants:
 //! 1. the lists, `bytes` and `limit` are touched only inside the handshake.
@@ -34,8 +34,8 @@ struct FreeRun {
 
 /// A thread's cache.
 pub struct RunCache {
-    /// Notes the misses, and when blocks were given away. Hits cost nothing, so a cache in steady use is
-    /// emptied too now and then, and filled again from pages that are still there.
+    /// Notes the misses, and when blocks were given away. Hits are not noted, so that they cost nothing. A cache in
+    /// steady use is therefore emptied now and then, and filled again from pages that are still there.
     holder: Holder,
     /// When blocks were last given away for lack of room.
     gave: Cell<Tick>,
@@ -201,8 +201,8 @@ impl RunCache {
         }
     }
 
-    /// Gives everything back from another thread, unless the owner has missed or overflowed lately;
-    /// with `all`, even then. Returns whether something is left.
+    /// Gives everything back, called by another thread, unless the owner has missed or overflowed lately; with `all`,
+    /// even then. Returns whether anything is left.
     pub fn visit(&self, all: bool) -> bool {
         self.bytes() != 0 && self.holder.visit(all, || self.give_all())
     }
@@ -234,7 +234,7 @@ fn share(more: usize) -> usize {
     // With fewer holders, no thread counts processors.
     let full = if holders > CACHES { CACHES.max(settings::processors() as usize) } else { CACHES };
     let share = most.saturating_mul(full) / holders.max(full);
-    // In an oversubscribed process little caches would only be filled and emptied: the pool serves all.
+    // In an oversubscribed process, small caches would only be filled and emptied: the pool serves all threads.
     if share < CACHE_LEAST.min(most) { 0 } else { share }
 }
 

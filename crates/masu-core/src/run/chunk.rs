@@ -35,7 +35,7 @@ impl Bits {
         (start / 64..end.div_ceil(64).min(WORDS)).map(move |w| {
             let low = start.saturating_sub(w * 64).min(63);
             let high = (end - w * 64).min(64);
-            // The remainder changes nothing; it shows the compiler that no index is too large.
+            // The remainder only shows the compiler that no index is too large.
             (w % WORDS, (u64::MAX >> (64 - high)) & (u64::MAX << low))
         })
     }
@@ -182,7 +182,7 @@ pub struct Place {
     pub longest: usize,
 }
 
-/// What is known about a chunk of runs.
+/// The record of a chunk of runs.
 #[repr(C)]
 pub struct RunChunk {
     /// Units of live runs.
@@ -289,8 +289,7 @@ impl RunChunk {
         if units & FREED == 0 { units as usize } else { 0 }
     }
 
-    /// Notes that the run of `n` units that starts at `unit`, the caller's, was freed and is about to be kept, or
-    /// is handed out again.
+    /// Notes that the caller's run of `n` units at `unit` was freed and is about to be kept, or is handed out again.
     #[inline]
     #[cfg_attr(loom, allow(dead_code))]
     pub fn set_live(&self, unit: usize, n: usize, live: bool) {
@@ -299,8 +298,8 @@ impl RunChunk {
         }
     }
 
-    /// Where to take `n` units from a multiple of `align` on: in the smallest free range that has them,
-    /// lowest first, or in the smallest of the first few.
+    /// Where to take `n` units that start at a multiple of `align`: in the smallest free range that has them, lowest
+    /// first, or in the smallest of the first few.
     pub fn find(&self, n: usize, align: usize) -> Option<Place> {
         const FEW: usize = 16;
         let longest = self.longest.get() as usize;
@@ -374,8 +373,8 @@ impl RunChunk {
         word.set(word.get() & !(u64::from(!dirty) << (granule % 4 * UNITS_PER_GRANULE)));
     }
 
-    /// The lowest free granule of a chunk for spans, the highest of one for runs; with `dirty`, one that
-    /// has dirty units.
+    /// The lowest free granule of a chunk for spans, or the highest of a chunk for runs; with `dirty`, only a granule
+    /// with dirty units.
     pub fn free_granule(&self, dirty: bool) -> Option<usize> {
         let mut free = !self.used.granules();
         if dirty {
@@ -439,7 +438,7 @@ impl RunChunk {
         solid.gaps().find_map(fits)
     }
 
-    /// Makes granules absent that are free, or free that were absent. Returns how many of their units
+    /// Makes free granules absent, or absent ones free. Returns how many of their units
     /// were dirty.
     pub fn set_absent(&self, first: usize, n: usize, absent: bool) -> usize {
         let mask = (u32::MAX >> (32 - n)) << first;
@@ -455,7 +454,7 @@ impl RunChunk {
         self.dirty.clear(start, units)
     }
 
-    /// Length of the longest free range, by looking at all of them.
+    /// The length of the longest free range, found by looking at all of them.
     pub fn measure(&self) -> usize {
         self.used.gaps().map(|(start, end)| end - start).max().unwrap_or(0)
     }

@@ -12,8 +12,8 @@ use crate::region::{
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, const_unless_loom};
 use crate::tuning::SHARDS;
 
-/// Whose spans a chunk is for: a thread's, if it has much and shares nothing. There are only a few
-/// affinities, which threads share by their numbers.
+/// Whose spans a chunk is for: those of a thread that has much and shares nothing. There are only a few
+/// affinities, so threads share them by number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Affinity(u8);
 

@@ -1,11 +1,10 @@
 //! Medium blocks, 16 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
-//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool, from which spans come too,
-//! [`shard`] its parts, each under a lock, [`steal`] what one of them takes from the others, [`purge`] what
-//! goes back to the kernel, [`scarce`] which granules are mapped if addresses are few, [`cache`] what a thread
-//! keeps of the runs it freed. A run's length is the number of units that
-//! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later requests;
-//! pages that the program does not touch cost nothing.
+//! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool, from which spans come too, [`shard`]
+//! its parts, each under a lock. [`steal`] says what a shard takes from the others, [`purge`] what goes back to the
+//! kernel, [`scarce`] which granules are mapped where addresses are scarce. [`cache`] is a thread's cache of freed
+//! runs. A run's length is the number of units that [`medium_units`](crate::size_class::medium_units) gives its size,
+//! so that freed runs fit later requests; pages that the program does not touch cost nothing.
 
 mod buckets;
 pub mod cache;
@@ -115,8 +114,7 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
     ledger::freed_run(bytes, || shard::number_of((region::offset(p) >> CHUNK_SHIFT) as u32));
 }
 
-/// Changes the run at `p` to hold `size` bytes without moving it, if there is room; what it gains
-/// is zero if `zeroed`.
+/// Resizes the run at `p` in place to hold `size` bytes, if there is room. With `zeroed`, the added bytes are zero.
 ///
 /// # Safety
 /// A live run of the caller's must start at `p`.

@@ -8,13 +8,13 @@
 //! chunk whose longest range is the shortest that suffices, which is nearly always the fullest, and
 //! there to the smallest range that fits, at its lower end. A span is a run of a granule; it comes
 //! from the lowest chunk that has a free granule with dirty pages, else from the lowest that has any
-//! free granule. So free space collects in few chunks, and those that run empty go back. In a chunk
-//! for spans the lowest granule is taken: blocks allocated in a row then lie in a row, which the
-//! processor's prefetchers make use of. In one for runs it is the highest, away from the runs.
+//! free granule. So free space collects in few chunks, and empty chunks go back. In a chunk for spans, the lowest
+//! granule is taken: blocks allocated one after another then lie side by side, which suits the processor's
+//! prefetchers. In a chunk for runs it is the highest, away from the runs.
 //!
-//! Threads that share nothing and have much each have chunks of their own for spans ([`Affinity`]): a
-//! span that comes back to the thread that had it is still in its processor's caches, where another
-//! thread would wait for every line. They take others' spans once a sixteenth of all memory is free.
+//! A thread that has much and shares nothing has chunks of its own for spans ([`Affinity`]): a span that comes back
+//! to it is still in its processor's caches, whereas another thread would wait for every line. Such threads take
+//! others' spans once a sixteenth of all memory is free.
 //!
 //! ```text
 //! take, take_granule ── the thread's shard has room ─▶ there                             [shard]
@@ -62,7 +62,7 @@ impl Locked {
         buckets.insert(chunk, c);
     }
 
-    /// The same after units were used in a way that does not tell how long that is.
+    /// Updates the bucket after units were used, by measuring the longest free range again.
     pub(super) fn update(&self, chunk: u32, c: &RunChunk) {
         self.set_longest(chunk, c, c.measure());
     }
@@ -105,14 +105,14 @@ impl Locked {
         }
     }
 
-    /// Calls `f` with the chunks that have `units` free units in a row.
+    /// Calls `f` with the chunks that have `units` contiguous free units.
     pub(super) fn each_with_room(&self, units: usize, f: &mut dyn FnMut(u32, &'static RunChunk)) {
         for for_spans in [false, true] {
             self.buckets(for_spans).each_from(units, f);
         }
     }
 
-    /// A chunk with `units` more free units in a row, a fresh one if necessary. `dense` means that
+    /// A chunk with `units` more contiguous free units, a fresh one if necessary. `dense` means that
     /// it will be filled.
     fn more(&self, for_spans: bool, dense: bool, units: usize) -> Option<u32> {
         if region::is_scarce()
@@ -147,7 +147,7 @@ impl Locked {
         let filled = settings::populate() || dense && grows;
         let fault = || filled && ledger::has_room(CHUNK) && space::fault_chunk(chunk);
         if comes == Fresh::Kept || comes == Fresh::Zero && fault() {
-            // Resident, though it was never used: what is not used soon goes back.
+            // Resident, though never used: what is not used soon goes back.
             c.dirty.set(0, UNITS);
             change(&self.account().dirty, UNITS);
             change(&self.account().fresh, if comes == Fresh::Kept { 0 } else { UNITS });
@@ -166,8 +166,8 @@ impl Locked {
         Some(chunk)
     }
 
-    /// A chunk of a set with a granule of that kind. One function for all kinds, because they are tried one
-    /// after the other.
+    /// A chunk of a set with a granule of that kind. One function serves all kinds, because they are tried one after
+    /// the other.
     #[inline(never)]
     fn find_granule(&self, has: Has) -> Option<(u32, usize)> {
         let dirty = !matches!(has, Has::Room | Has::RoomOf(_));
@@ -186,7 +186,7 @@ impl Locked {
         None
     }
 
-    /// A chunk with `units` free units in a row.
+    /// A chunk with `units` contiguous free units.
     #[inline]
     fn room_for_run(&self, units: usize) -> Option<u32> {
         [false, true].into_iter().find_map(|for_spans| self.buckets(for_spans).find(units))
@@ -216,7 +216,7 @@ impl Locked {
         }
     }
 
-    /// The same where nothing was allocated before, or for spans wherever there is any.
+    /// The same in memory never allocated before, or for spans wherever there is room.
     fn fresh_room(&self, want: Want) -> Option<(u32, usize)> {
         match want {
             Want::Run(units) => self.more(false, true, units).map(|chunk| (chunk, 0)),
@@ -238,7 +238,7 @@ impl Locked {
         Some((chunk, 0))
     }
 
-    /// A chunk for runs with a free granule, whatever is on it: the last resort of spans.
+    /// A chunk for runs with a free granule, whether dirty or not: the last resort of spans.
     fn borrow_granule(&self) -> Option<(u32, usize)> {
         // A range of that length certainly has one.
         let chunk = self.buckets(false).find(2 * UNITS_PER_GRANULE - 1)?;
@@ -247,8 +247,8 @@ impl Locked {
     }
 }
 
-/// Bytes in live runs from which on a fresh chunk for runs will be filled: 12 MiB. There are fewer kinds
-/// of chunks to leave half empty than with spans, whose classes each have some of their own.
+/// Bytes in live runs from which on a fresh chunk for runs is expected to be filled: 12 MiB. That is less than for
+/// spans, since each class of spans may leave chunks half empty.
 const GROWING_RUNS: usize = 12 << 20;
 
 fn split(at: usize) -> (u32, usize) {
@@ -417,7 +417,7 @@ pub fn dirty_bytes() -> usize {
     ledger::dirty_units() * UNIT
 }
 
-/// Bytes that were not resident before they were handed out or faulted in, so far, by the shard from which a thread
+/// Bytes so far that were not resident before they were handed out or faulted in, for the shard from which a thread
 /// takes. Wraps around.
 #[inline]
 pub fn fresh_bytes(home: Home) -> usize {
@@ -440,7 +440,7 @@ pub fn in_use_bytes() -> usize {
     ledger::pages()
 }
 
-/// Whether there are enough free resident pages that they have to serve every thread.
+/// Whether so many pages are free and resident that they have to serve every thread.
 pub(super) fn plenty_is_free() -> bool {
     dirty_bytes() > in_use_bytes() / 16
 }

@@ -1,5 +1,5 @@
-//! Free memory goes back to the kernel: the pages of a chunk outside all locks except `DISCARD`, and a chunk
-//! that is all free to the space.
+//! Gives free memory back: the pages of a chunk to the kernel, outside all locks except `DISCARD`, and a wholly free
+//! chunk to the space.
 
 use super::chunk::{Bits, UNITS, record};
 use super::chunk_set::Has;
@@ -21,8 +21,8 @@ pub fn purge(all: bool) -> usize {
     discard(all, 0)
 }
 
-/// The same for those that were dirty at the last purge already. `stay` is told their number and returns how many stay:
-/// in the lowest chunks, from which spans are taken first.
+/// The same for those that were dirty at the last purge already. `stay` gets their number and returns how many stay:
+/// those in the lowest chunks, from which spans are taken first.
 pub fn purge_rested(stay: impl FnOnce(usize) -> usize) -> usize {
     discard(false, stay(old_units()))
 }
@@ -46,8 +46,8 @@ fn old_units() -> usize {
 ///
 /// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards must not
 /// mean more calls. So a tick gives back all ranges of one shard, and the next tick those of the next; if there are
-/// many, of enough shards that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges of the
-/// others wait for their turn.
+/// many, of enough shards that each has its turn within [`TICK_TURNS`]. Once that took [`TICK_CALLS`], short ranges
+/// of the others wait for their turn.
 fn discard(all: bool, stay: usize) -> usize {
     let last = last_shard();
     let whole = (last + 1).div_ceil(TICK_TURNS);

@@ -1,8 +1,8 @@
-//! Chunks that are not wholly mapped, if addresses are scarce.
+//! Chunks that are mapped only in part, where addresses are scarce.
 //!
-//! A granule that is *absent* is not mapped, and counts as used. Before the pool takes a fresh chunk, it
-//! maps absent granules of the chunks that it has: as many as the request needs, and some more in a larger
-//! heap. When a request would fail, free granules become absent: their addresses go to other uses.
+//! A granule that is *absent* is not mapped, and counts as used. Before the pool takes a fresh chunk, it maps absent
+//! granules of its chunks: as many as the request needs, and some more in a larger heap. When a request would fail,
+//! free granules become absent: their addresses go to other uses.
 //!
 //! Everything is under the lock of the chunk's shard.
 
@@ -25,7 +25,7 @@ pub fn init(pool: &Locked, chunk: u32, c: &RunChunk) {
     pool.add(Has::Absent, chunk);
 }
 
-/// A chunk for spans or for runs with `units` free units in a row, some of which are mapped now; `None` if
+/// A chunk for spans or for runs with `units` contiguous free units, some of which are mapped now; `None` if
 /// no chunk has room for them.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ fn stretches(mut mask: u32) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Unmaps what is mapped of a clean chunk of which nothing is used, unless that is all of it, so that it can go back.
+/// Unmaps the mapped part of a clean, unused chunk, so that it can go back, unless all of it is mapped.
 /// Returns `false` if the kernel refuses some: the chunk then stays, as one that is partly mapped.
 pub fn close(pool: &Locked, chunk: u32, c: &RunChunk) -> bool {
     let absent = c.absent.get();

@@ -1,11 +1,10 @@
-//! The shards of the pool of pages: from which one a thread takes chunks, and to which one a chunk
-//! belongs.
+//! The shards of the pool of pages: which one a thread takes chunks from, and which one a chunk belongs to.
 //!
 //! A shard has a lock, chunks, and an account in the ledger. There is one until its lock makes threads wait
-//! (`sharding`), and in the end one for each processor, but not on few processors: two gain nothing from two
-//! shards, and free memory in two parts is more. A thread takes from the shard of its number, modulo the shards in
-//! use. Freed memory goes back to the shard that its chunk is in. The free memory of a shard from which no thread
-//! takes goes back to the kernel by age like all other memory, and serves others meanwhile.
+//! (`sharding`), and at most one for each processor. With few processors there is only one: two processors gain
+//! nothing from two shards, and free memory in two parts is more. A thread takes from the shard of its number, modulo
+//! the shards in use. Freed memory goes back to the shard that its chunk is in. The free memory of a shard from which
+//! no thread takes goes back to the kernel by age like all other memory, and serves others meanwhile.
 //!
 //! ```text
 //!                ┌──────── take, give: the lock of the chunk's shard ────────┐
@@ -14,8 +13,8 @@
 //!
 //! Invariants:
 //! 1. a chunk's number of its shard ([`shard_of`]) changes only under the locks of both shards, or while the
-//!    chunk is the space's. So a thread that locks the shard that it names, and finds it unchanged, has the
-//!    chunk.
+//!    chunk is the space's. So a thread that locks the shard with that number, and then finds the number unchanged,
+//!    has the chunk.
 //! 2. what is known of a chunk, its record and its places in buckets and sets, is under its shard's lock.
 //! 3. the shards in use are mapped; zero bytes are an empty one.
 
@@ -31,8 +30,8 @@ use crate::sync::{Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{SHARDS, most_shards};
 use core::cell::UnsafeCell;
 
-/// What a shard's lock guards, which lies with the account so that a fork, which takes all locks, touches few
-/// pages. On cache lines of its own, two of them since processors fetch pairs.
+/// What a shard's lock guards. It lies beside the account, so that a fork, which takes all locks, touches few pages,
+/// and on two cache lines of its own, since processors fetch pairs.
 #[repr(C, align(128))]
 struct Shard {
     sets: Sets,
@@ -73,7 +72,7 @@ const FIRST: usize = if cfg!(loom) { SHARDS } else { 1 };
 
 shared_static! { static TABLE: [Shard; FIRST] = array_of![Shard::new(); FIRST]; }
 
-/// Which thread takes, by where its heap is.
+/// The thread that takes, named by the place of its heap.
 #[derive(Clone, Copy, Debug)]
 pub struct Home(usize);
 
@@ -117,8 +116,8 @@ fn contended(number: usize) -> Option<Locked> {
     Some(locked)
 }
 
-/// Doubles the shards in use, whose last one has this number, unless that makes more than there may be or
-/// addresses are scarce: a chunk for each shard takes some of them.
+/// Doubles the shards in use, the last of which has this number, unless that exceeds the most allowed or addresses
+/// are scarce: each shard's chunk takes some.
 pub fn grow(last: usize) {
     if !region::is_scarce() {
         let most = most_shards(settings::processors() as usize);
@@ -170,7 +169,7 @@ impl Locked {
         Locked::take(number)
     }
 
-    /// The same for a thread that holds a lock further out.
+    /// The same for a thread that holds an outer lock.
     #[inline(never)]
     pub fn lock(number: usize) -> Self {
         Locked::new(ledger::shard(number).lock.lock(), number)
@@ -187,7 +186,7 @@ impl Locked {
         }
     }
 
-    /// The same for a thread that holds a lock further out.
+    /// The same for a thread that holds an outer lock.
     pub fn lock_of(chunk: u32) -> Self {
         loop {
             let pool = Locked::lock(number_of(chunk));
@@ -301,8 +300,8 @@ impl Locked {
 
 /// The shard that a chunk is in at this moment.
 ///
-/// While there is only one, the chunk is not asked. A thread that put it into another one knew that there are more, and
-/// so does a thread that has had a block of the chunk since, or that shard's lock.
+/// While there is only one shard, the chunk's number is not read. A thread that put the chunk into another shard knew
+/// that there are more, and so does every thread that has had a block of the chunk since, or that shard's lock.
 #[inline]
 pub fn number_of(chunk: u32) -> usize {
     if last_shard() == 0 {

@@ -1,9 +1,9 @@
 //! What a shard takes from the others, once it has no room for a request.
 //!
 //! - A chunk of the shard with the most free pages, before the shard takes a fresh chunk, if free resident
-//!   memory is more than a sixteenth of what is in use: until then cache lines that other processors had would
-//!   cost more than fresh pages. A chunk that is all free is best; otherwise one with a long free range, because
-//!   everything in it moves along.
+//!   memory is more than a sixteenth of what is in use: until then, cache lines that other processors had would cost
+//!   more than fresh pages. A wholly free chunk is best; otherwise one with a long free range, because everything in
+//!   the chunk moves with it.
 //! - Everything with room, if no fresh chunk is available.
 
 use super::chunk::{UNITS, record};
@@ -27,8 +27,8 @@ pub enum Want {
     },
 }
 
-/// Moves a chunk of the fullest shard, if there is one, to the caller's, which it returns. `None` if a fork
-/// stands still.
+/// Moves a chunk from the fullest shard, if there is one, to the caller's shard. Returns the caller's shard. `None`
+/// if a fork stands still.
 #[cold]
 #[inline(never)]
 pub fn from_fullest(pool: Locked, want: Want) -> Option<Locked> {

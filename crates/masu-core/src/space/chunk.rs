@@ -1,8 +1,8 @@
 //! Chunks: live ranges of one unit, which the pool of pages cuts up.
 //!
-//! A fresh chunk takes over the pages of a kept unit (`mremap`), if there is one: otherwise the kept pages of
-//! huge blocks and the pages that runs and spans newly take would be resident side by side. That costs the
-//! kernel one entry in its page table, whereas faulting the chunk in costs 512 faults.
+//! A fresh chunk takes over the pages of a kept unit (`mremap`), if there is one: otherwise the kept pages of huge
+//! blocks and the fresh pages of runs and spans would be resident side by side. The move costs the kernel one entry
+//! in its page table, whereas faulting the chunk in costs 512 page faults.
 
 use super::{Locked, Window, address, kept, map, record, trim};
 use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
@@ -10,7 +10,7 @@ use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::{huge, mem, output, time};
 
-/// The state in which a chunk comes.
+/// The state of a chunk when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fresh {
     /// Not mapped: addresses are scarce.
@@ -63,12 +63,11 @@ pub fn free_chunk(chunk: u32, mapped: bool) {
     trim::later();
 }
 
-/// Faults a chunk that [`alloc_chunk`] has just returned in as one huge page, for a heap that grows
-/// and certainly needs it. Returns `false` if huge pages are off, or have become slow to get.
+/// Faults in a chunk that [`alloc_chunk`] has just returned as one huge page, for a growing heap that certainly needs
+/// it. Returns `false` if huge pages are off, or have become slow to get.
 ///
 /// Huge pages are never left to the kernel's discretion: the window forbids them, whatever the
-/// system's default, and this is the one exception. So a small heap stays small, and memory given
-/// back stays given back.
+/// system's default, and this is the one exception. So a small heap stays small, and returned memory stays returned.
 pub fn fault_chunk(chunk: u32) -> bool {
     if settings::populate() {
         mem::populate(address(chunk), CHUNK);
@@ -100,15 +99,15 @@ fn unless_slow(make: &mut dyn FnMut() -> bool) -> bool {
     let made = make();
     let after = time::now_ms();
     if after.saturating_sub(before) > SLOW {
-        // The kernel had to make room for it: no huge page for a while.
+        // The kernel had to make room for this one: no huge page for a while.
         SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
     }
     made
 }
 
-/// How many of the bytes in use the process already had when it was forked from one that held some MiB: they say
-/// nothing about how much it will fill. A worker that faulted its first chunk in as a huge page would take 2 MiB
-/// for a few blocks.
+/// How many of the bytes in use the process inherited, if it was forked from one that held some MiB: they say nothing
+/// about how much it will fill. A worker that faulted in its first chunk as a huge page would take 2 MiB for a few
+/// blocks.
 pub fn inherited(in_use: usize) -> usize {
     if in_use < LITTLE {
         return 0;
@@ -124,15 +123,15 @@ pub fn inherited(in_use: usize) -> usize {
 /// The process that asked last, and what it inherited.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static INHERITED: AtomicUsize = AtomicUsize::new(0);
-/// Bytes in use that need no look, so that a process that begins makes no system call: two chunks.
+/// Bytes in use up to which nothing is looked up, so that a process makes no system call at its start: two chunks.
 const LITTLE: usize = 2 * CHUNK;
 
 /// Until when no huge page is requested, in milliseconds of the clock.
 static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds that are too long for a huge page; the clock's resolution is up to 10.
+/// Milliseconds above which a huge page took too long; the clock's resolution is up to 10.
 const SLOW: u64 = 20;
 /// Milliseconds without huge pages after a slow one.
 const PAUSE: u64 = 10_000;
-/// Bytes in use, beside those inherited, from which on a pool that needs a fresh chunk is a growing heap: 32 MiB, of
-/// which a chunk that is not filled after all is a sixteenth.
+/// Bytes in use, besides those inherited, from which on a pool that needs a fresh chunk counts as a growing heap: 32
+/// MiB. A chunk that is not filled after all is a sixteenth of that.
 pub const GROWING: usize = 32 << 20;

@@ -13,7 +13,7 @@ pub fn clean(unit: u32) -> bool {
     let dirty = r.dirty.get().next_multiple_of(1 << 16).min(all);
     // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
     let discard = |bytes| unsafe { mem::discard(address(unit), bytes) };
-    // A fresh mapping may be refused, as beyond a limit that was lowered.
+    // A fresh mapping may be refused, for example beyond a limit that was lowered.
     let done = r.apart.get() == 0 && discard(dirty) || renew(unit, r.units.get()) || discard(all);
     if done {
         r.dirty.set(0);
@@ -47,7 +47,7 @@ impl Locked {
         while dirty_bytes() > bytes && self.clean_oldest() {}
     }
 
-    /// Gives everything kept back, and addresses kept without pages.
+    /// Gives back everything kept, including addresses kept without pages.
     pub fn discard_all(&self) {
         while self.clean_oldest() {}
     }

@@ -110,8 +110,8 @@ impl Window {
     }
 }
 
-/// Units requested at once from which on the kernel judges whether the program may have them: 64 MiB. On a
-/// machine that runs at all, less is no overcommitment.
+/// Units requested at once from which on the kernel decides whether the program may have them: 64 MiB. Less than that
+/// is never overcommitment on a machine that runs at all.
 pub const JUDGED: usize = if cfg!(test) { 6 } else { 32 };
 
 /// Maps `n` units, the last `asked` of which the kernel judges if they are many.
@@ -194,7 +194,8 @@ pub fn map_granules(chunk: u32, first: usize, n: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Unmaps `n` unused granules of a chunk from its `first` on. Returns `false` if the kernel refused and they stay mapped.
+/// Unmaps `n` unused granules of a chunk from its `first` on. Returns `false` if the kernel refused and they stay
+/// mapped.
 pub fn unmap_granules(chunk: u32, first: usize, n: usize) -> bool {
     let (at, len) = granules(chunk, first, n);
     let done = mem::try_unmap(at, len);

@@ -1,14 +1,12 @@
-//! One space of units of 2 MiB, and how they are used: a chunk is a range of one unit, a huge block a
-//! range of several.
+//! The space of units of 2 MiB, and their use: a chunk is a range of one unit, a huge block a range of several.
 //!
 //! A range is *live*, *clean* or *dirty*: free with the pages of its last use, and with an age. A clean one
 //! can be *bare*: without a mapping, so that the kernel decides on the next large block, and addresses go
 //! back.
 //!
-//! Units number from the base on. Chunks and blocks have a [`Window`] each, because what lies side by side in
-//! the kernel's table of mappings must be alike: chunks forbid huge pages, and blocks grow where nothing stands
-//! in their way. Everything else is common to both: records, lists, lock, growth, and where pages move
-//! (`docs/experiments.md`, 6).
+//! Units number from the base on. Chunks and blocks have a [`Window`] each, because neighbours in the kernel's table
+//! of mappings must be alike: chunks forbid huge pages, and blocks grow where nothing stands in their way. Everything
+//! else is common to both: records, lists, lock, growth, and where pages move (`docs/experiments.md`, 6).
 //!
 //! - [`record`]: what is known of a range.
 //! - [`ranges`]: the lists of free ones.
@@ -26,8 +24,8 @@
 //! 3. a clean range reads as zeroes; a dirty or live one does so from its `dirty` bytes on.
 //! 4. a range has units of one window. Those of chunks are never dirty: the pool of pages keeps pages itself.
 //! 5. the holder of the lock alone touches lists and records, except that a live range's owner reads its record,
-//!    and `dirty` and `left` in it are the owner's while a fork stands still, and that code that asks what a mistaken pointer is
-//!    compares words of any.
+//!    and `dirty` and `left` in it are the owner's while a fork stands still, and that code that asks what a mistaken
+//!    pointer is compares words of any.
 //! 6. only the thread that took it out uses the memory of a range that is in no list and not live.
 //!
 //! Everything is under one lock, the region's. System calls under it are those that must not race with another
@@ -132,7 +130,7 @@ pub struct Locked {
 }
 
 impl Locked {
-    /// For a thread that holds a lock further out.
+    /// For a thread that holds an outer lock.
     pub fn lock() -> Self {
         Locked { _guard: LOCK.lock() }
     }

@@ -1,7 +1,7 @@
-//! Per class: the spans without an owner that have room, for any thread that needs one.
+//! For each class, the spans without an owner that have room, for any thread that needs one.
 //!
-//! One lock and one list a class. Four classes share a cache line, each sixteen times the size of the one before, so
-//! that threads that live on blocks of similar sizes do not meet there. A span is on the list from the moment it is
+//! Each class has a lock and a list. Four classes share a cache line, each sixteen times the size of the one before,
+//! so that threads that use blocks of similar sizes do not meet there. A span is on the list from the moment it is
 //! given up with room until it is claimed; a thread that claims it by freeing into it takes it off afterwards
 //! ([`unlink`]), so an entry may be owned already: [`adopt`] passes over those.
 //!

@@ -10,8 +10,8 @@
 
 use core::ptr::null_mut;
 
-/// What the second word of every free block holds. It is one immediate operand of an instruction,
-/// sign-extended. It is no address, no number that counts anything, no text and no floating-point number.
+/// What the second word of every free block holds. It is one immediate operand of an instruction, sign-extended. It
+/// is not an address, a plausible count, text or a floating-point number.
 pub const MARK: i64 = -0x63c1_2a49;
 
 /// A free block.
@@ -85,9 +85,9 @@ impl Block {
         }
     }
 
-    /// Hands out the first block of a list that is not empty: takes the mark off, which must be there. If a program
-    /// has changed a link, the memory to which it leads is no free block, so that is found here before it has a
-    /// second owner.
+    /// Hands out the first block of a list that is not empty: takes off its mark, which must be there. If the program
+    /// has changed a link, the memory to which it leads is not a free block. That is found here, before the memory
+    /// gets a second owner.
     ///
     /// # Safety
     /// It must be a free block, the caller's.

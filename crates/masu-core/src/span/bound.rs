@@ -27,9 +27,9 @@ use crate::region::{self, GRANULE, GRANULE_SHIFT};
 use crate::size_class::{LAST_CLASS, SIZES};
 use core::sync::atomic::Ordering;
 
-/// By how much a factor exceeds the smallest possible one, at least.
+/// The least by which a factor exceeds the smallest possible one.
 const STEP: u64 = 1 << 30;
-/// Where the products of a span's address begin, without the lower 16 bits, which are 0.
+/// Where the products of spans' addresses begin, without the lower 16 bits, which are 0.
 const FROM: u64 = 1 << 20;
 /// Bits of that.
 const BITS: u32 = 64 - GRANULE_SHIFT as u32;
@@ -84,8 +84,8 @@ impl Span {
     }
 }
 
-/// Closes a span's bound: a thread that frees a block there looks closer. The purge does so in an owner's stead
-/// while the remote word keeps the owner, who alone opens it, from carving.
+/// Closes a span's bound: a thread that frees a block there looks closer. The purge closes it in the owner's stead
+/// while the remote word keeps the owner, which alone opens it, from carving.
 ///
 /// # Safety
 /// The span must be below the limit.

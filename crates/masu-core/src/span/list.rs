@@ -28,7 +28,7 @@ impl List {
         List { head: Cell::new(NIL), len: Cell::new(0) }
     }
 
-    /// Forgets its spans, whose links then mean nothing.
+    /// Forgets its spans; their links then mean nothing.
     pub fn clear(&self) {
         self.head.set(NIL);
         self.len.set(0);

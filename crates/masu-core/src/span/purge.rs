@@ -82,7 +82,7 @@ impl Span {
             self.purged &= self.purged - 1;
             let blocks = self.starts(page);
             let n = blocks.len();
-            // There will be something to give back again, however many blocks are in use then.
+            // There will be pages to give back again, however many blocks are in use then.
             self.looked = 0;
             let mut list: *mut Block = null_mut();
             for index in blocks.rev() {

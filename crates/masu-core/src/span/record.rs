@@ -50,7 +50,7 @@ pub struct Span {
     pub base: u32,
     /// Tells blocks' starts from other addresses: see [`bound`](super::bound).
     pub(super) factor: u64,
-    /// While it has no owner, the id of the heap that had too many; 0: not so.
+    /// While the span has no owner, the id of the heap that had too many; 0 otherwise.
     pub former: u32,
     /// The largest upper half of a block's address times `factor`, if the block exists; 0 if a free
     /// must look closer. The free path compares `former` with it, as the lower half.
@@ -63,7 +63,7 @@ pub struct Span {
     pub next: u32,
     /// Previous span of the list, or `NIL`.
     pub prev: u32,
-    /// Blocks in use when it was last purged, so that nothing is done twice.
+    /// Blocks in use at the last purge, so that no work is done twice.
     pub looked: u16,
     /// Pages whose blocks are not carved at present, a bit each.
     pub purged: u16,
@@ -138,8 +138,8 @@ pub fn sixteenths(block: *mut Block) -> u32 {
 }
 
 shared_static! {
-    /// Owned spans whose blocks have all come back from other threads, and at which neither their owners
-    /// nor the purge have looked since.
+    /// Owned spans whose blocks have all come back from other threads, and that neither their owners nor the purge
+    /// have looked at since.
     static EMPTIED: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -170,8 +170,7 @@ pub fn empty_for_sleepers() -> usize {
         let Some(capacity) = GRANULE.checked_div(size) else { continue };
         let Some(_discard) = crate::lock::DISCARD.enter() else { return bytes };
         if word.empty_begin(capacity as u32) {
-            // The size was read before the word stood still: the span may have become another
-            // class's since.
+            // The size was read before the word stood still: the span may be of another class by now.
             // SAFETY: invariant 1 of `region`; every block of the span is free, and the word keeps
             // all other threads away.
             let gone = unsafe {

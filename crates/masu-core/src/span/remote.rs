@@ -51,7 +51,7 @@ use crate::sync::{AtomicU64, Ordering, const_unless_loom};
 const OWNED: u64 = 0;
 /// It has no owner, has room and is on the class's list of abandoned spans.
 const LISTED: u64 = 1;
-/// It has no owner, and is full as far as is known.
+/// It has no owner and is full, as far as is known.
 const FULL: u64 = 2;
 /// A heap owns it, and the purge is giving its pages back.
 const EMPTYING: u64 = 3;
@@ -63,7 +63,7 @@ const TAIL_SHIFT: u32 = 40;
 const HEAD_SHIFT: u32 = 52;
 const OFFSET: u64 = 0xfff;
 const NUMBER: u64 = 0x3fff;
-/// In place of a count: the pages are gone, and all blocks with them.
+/// In place of a count: the pages were given back, and all blocks with them.
 const EMPTIED: u64 = NUMBER;
 
 const _: () = assert!(GRANULE / 16 - 1 == OFFSET as usize && GRANULE / 16 < EMPTIED as usize);
@@ -103,7 +103,7 @@ impl Chain {
             at = offset & (GRANULE - 16);
         };
         let mut left = self.count - 1;
-        // The links have to be loaded one after the other: four in a turn of the loop.
+        // The links have to be loaded one after the other: four per iteration.
         while left >= 4 {
             follow();
             follow();

@@ -14,7 +14,7 @@ pub use print::{json, print};
 pub use snapshot::{Stats, read};
 pub use tables::{ClassStats, HeapStats, heaps};
 
-/// The table by size class, entry `i` for class `i + 1`. O(spans), or less if it is called all the time.
+/// The table by size class, entry `i` for class `i + 1`. O(spans), or less if it is called often.
 pub fn classes() -> [ClassStats; crate::size_class::LAST_CLASS] {
     recent::recent().classes
 }

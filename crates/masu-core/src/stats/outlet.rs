@@ -1,5 +1,5 @@
-//! Writes the statistics at exit, to where the options say. Without those options nothing here runs,
-//! and nothing is kept.
+//! Writes the statistics at exit, to where the options say. Without those options, nothing here runs and nothing is
+//! kept.
 
 use super::print;
 use crate::config::File;

@@ -1,11 +1,11 @@
-//! Figures that take a walk to count, counted as often as that is worthwhile.
+//! Figures that take a walk to count, and how often they are counted.
 //!
-//! The blocks of each class are found by looking at every span, and the heaps' counters by looking at every
-//! heap: about 10 ns each, and ten times that if caches are cold, as they are for a caller that comes a
-//! hundred times a second. A large program that polls would spend a noticeable share of a processor on that.
-//! So a walk makes a debt of as many looks as it took, and time pays [`LOOKS_PER_MS`] of them back, a
-//! thousandth of a processor. As long as the debt is below [`WALKS`] walks, every caller gets figures of this
-//! moment; after that, callers get those of the last walk until the debt allows the next one.
+//! To count the blocks of each class, every span is looked at, and for the heaps' counters every heap. That takes
+//! about 10 ns each, and ten times that with cold caches, as for a caller that comes a hundred times a second. A
+//! large program that polls would spend a noticeable share of a processor on it. So a walk makes a debt of as many
+//! looks as it took, and time pays [`LOOKS_PER_MS`] of them back, a thousandth of a processor. As long as the debt is
+//! below [`WALKS`] walks, every caller gets figures of this moment; after that, callers get those of the last walk
+//! until the debt allows the next one.
 
 use super::tables::for_each_span;
 use super::{ClassStats, Counters, Stats};

@@ -12,7 +12,7 @@ use crate::span::pool;
 use crate::sync::Ordering;
 use crate::{huge, purge, report};
 
-/// The engine's holdings and its work so far, in bytes and counts.
+/// What the engine holds and has done so far, in bytes and counts.
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
 pub struct Stats {
@@ -33,11 +33,11 @@ pub struct Stats {
     pub dirty: usize,
     /// Bytes in threads' caches of medium blocks.
     pub thread_cached: usize,
-    /// Of `active`, bytes in memory that the program's hooks have provided.
+    /// The part of `active` in memory that the program's hooks have provided, in bytes.
     pub hooked: usize,
-    /// Of `active`, bytes in the pages of guarded blocks.
+    /// The part of `active` in the pages of guarded blocks, in bytes.
     pub guarded: usize,
-    /// Of `metadata`, bytes of the heap profile.
+    /// The part of `metadata` that the heap profile uses, in bytes.
     pub profile: usize,
     /// Bytes put into bins of small blocks.
     pub refilled_bytes: u64,
@@ -81,8 +81,8 @@ pub struct Stats {
     pub foreign_frees: u64,
 }
 
-/// Reads the statistics: takes no lock and stops no thread. O(spans + heaps), except if it is called all the
-/// time: then the walked figures are those of a moment ago (`stats/recent.rs`).
+/// Reads the statistics: takes no lock and stops no thread. O(spans + heaps), unless it is called often: then the
+/// walked figures are those of a moment ago (`stats/recent.rs`).
 pub fn read() -> Stats {
     // The sums are as old as their walk; all other figures are of now.
     let mut s = recent().sums;

@@ -1,6 +1,6 @@
 //! Where the bytes are: by size class, and by the threads' heaps.
 //!
-//! Read without a lock while other threads go on: a table is off by the blocks that move meanwhile.
+//! Read without a lock while other threads run: a table is off by the blocks that move meanwhile.
 
 use crate::heap::{self, table};
 use crate::region::{self, GRANULE_SHIFT};

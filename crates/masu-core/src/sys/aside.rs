@@ -1,15 +1,15 @@
-//! A stack for a signal handler whose own is short: std's has 8 KiB, some of which the kernel has filled with registers,
-//! and a report walks the interrupted stack.
+//! A stack for a signal handler whose own is short: std's has 8 KiB, part of which the kernel has filled with
+//! registers, and a report walks the interrupted stack.
 //!
-//! The walk goes on from here to the handler, because the switch has a table for unwinding, but only upwards. So the
-//! stack is used where it is below the handler's, as a program's memory is below all stacks.
+//! The walk goes on from here to the handler, because the switch has a table for unwinding, but only upwards. So this
+//! stack is used only where it lies below the handler's, as a program's memory lies below all stacks.
 
 use super::thread;
 use crate::sync::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
-/// More than a report takes, also without optimisation.
+/// More than a report takes, even without optimisation.
 const BYTES: usize = 24 << 10;
 
 #[repr(C, align(64))]
@@ -21,7 +21,8 @@ unsafe impl Sync for Stack {}
 static STACK: Stack = Stack(UnsafeCell::new([0; BYTES]));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Runs `f` here, if the calling thread has less stack left, `left` bytes, and this one can be used; else where it is.
+/// Runs `f` on this stack if the calling thread has less left, `left` bytes, and this one can be used; otherwise on
+/// the thread's own.
 pub fn run(left: usize, f: &mut dyn FnMut()) {
     let mut f = f;
     let f = &raw mut f;
@@ -30,7 +31,8 @@ pub fn run(left: usize, f: &mut dyn FnMut()) {
         // SAFETY: the closure above.
         return unsafe { call(f.cast()) };
     }
-    // For another signal's handler the kernel would take the alternative stack for unused, and overwrite this one's frames.
+    // For another signal's handler the kernel would take the alternative stack for unused, and overwrite this one's
+    // frames.
     // SAFETY: the stack is this thread's alone, and `call` takes this argument.
     thread::without_signals(|| unsafe { switch(f.cast(), call, top) });
     TAKEN.store(false, Ordering::Release);

@@ -1,10 +1,10 @@
-//! What the process's control group allows it, and how much it lacks memory.
+//! What the process's control group allows, and how long its tasks have waited for memory.
 //!
 //! Version 2 and version 1 of the interface, each where systemd and the container engines mount it:
 //! below `/sys/fs/cgroup`. `/proc/self/cgroup` says which group the process is in, seen from the root
 //! of its namespace or from the host's; in the second case that path does not exist inside a
-//! container, and the container's own group is the mount's root. So all groups from that path up to
-//! the root are asked, and the lowest limit counts, as it does in the kernel.
+//! container, and the container's own group is the mount's root. So all groups from that path up to the root are
+//! read, and the lowest limit counts, as it does in the kernel.
 //!
 //! Nothing is kept open. The engine does not call this while a process is small or has few threads.
 
@@ -144,7 +144,7 @@ pub fn resident() -> Option<usize> {
     Some(pages as usize * super::auxv::page_size())
 }
 
-/// A path, ended by a zero byte. A path that is too long does not exist.
+/// A path, ended by a zero byte. A path that is too long counts as one that does not exist.
 struct Path {
     bytes: [u8; 512],
     len: usize,

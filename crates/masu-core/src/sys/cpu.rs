@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn a_worker_on_one_processor_counts_all() {
-        // On all machines the number before that of the call that asks.
+        // On all machines, the number before that of the call that gets it.
         const SCHED_SETAFFINITY: usize = nr::SCHED_GETAFFINITY - 1;
         let all = count(false);
         let bound = std::thread::spawn(|| {

@@ -2,9 +2,9 @@
 //!
 //! `pthread_key_create` and `pthread_setspecific` are plain references, because a static C library gives its members
 //! only to those. A process that preloads the shared object may lack them (glibc before 2.34 without libpthread): then
-//! the libc door's linker arguments send the calls to functions that return an error. That costs only this feature:
-//! without keys a thread's heap is not given back at its exit. `getauxval` is bound weakly; if it is null, the answer
-//! is 0.
+//! the libc door's linker arguments send the calls to functions that return an error. That costs only one feature:
+//! without keys, a thread's heap is not given back when the thread exits. `getauxval` is bound weakly; if it is null,
+//! the answer is 0.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
@@ -38,7 +38,7 @@ macro_rules! weak {
     }};
 }
 
-/// Whether the C library knows that the process has one thread. `false` if it has more, or the library does not say.
+/// Whether the C library says that the process has one thread. `false` if it has more, or the library does not say.
 #[inline]
 pub fn is_single_threaded() -> bool {
     if cfg!(miri) {
@@ -49,7 +49,7 @@ pub fn is_single_threaded() -> bool {
     unsafe { flag.as_ref() }.is_some_and(|&flag| flag != 0)
 }
 
-/// Whether the C library knows that the process has, or had, several threads. `false` if it has one, or the library
+/// Whether the C library says that the process has, or had, several threads. `false` if it has one, or the library
 /// does not say.
 pub fn has_threads() -> bool {
     if cfg!(miri) {

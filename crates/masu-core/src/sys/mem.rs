@@ -1,4 +1,4 @@
-//! Memory mappings: the few forms of `mmap`, `munmap`, `mremap` and `madvise` that are used.
+//! Memory mappings: the few forms of `mmap`, `munmap`, `mremap` and `madvise` that the engine uses.
 //!
 //! Invariants:
 //! 1. every range that is unmapped, mapped over or advised on here is the engine's own mapping, or a program's that it
@@ -67,9 +67,8 @@ pub fn map_at(addr: usize, len: usize) -> Result<(), Errno> {
     map_free(addr, len, MAP_NORESERVE)
 }
 
-/// Like [`map_at`], if the kernel lets the process have that much at once: the kernel judges it by its setting for
-/// overcommitment, as it does for what the C library's `malloc` maps. The range then counts like any other: no later
-/// fork is refused because of it.
+/// Like [`map_at`], if the kernel's setting for overcommitment lets the process have that much at once, as for what
+/// the C library's `malloc` maps. The range then counts like any other: no later fork is refused because of it.
 ///
 /// # Errors
 /// As for that; the range is not mapped then.
@@ -201,7 +200,7 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
     // SAFETY: passed on.
     unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }?;
     if !cfg!(target_arch = "x86_64") {
-        // Images for other machines are often run under qemu, which up to 10.0 at least now takes the source for
+        // Images for other machines often run under qemu, which (at least up to 10.0) now takes the source for
         // unmapped, and ends a program that touches it. A refusal leaves the source as the kernel left it.
         // SAFETY: the source is the engine's and holds nothing any more.
         let _ = unsafe { map_over(from, len) };
@@ -225,8 +224,8 @@ fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
 }
 
 /// Gives the pages of a range back to the kernel; they read as zeroes afterwards. Returns `false` if the kernel
-/// refused; some of the contents may be gone then: before 5.18 it takes what lies before a page that the program has
-/// locked, and refuses.
+/// refused; some of the contents may be gone then: before 5.18, the kernel takes the pages before one that the
+/// program has locked, and then refuses.
 ///
 /// # Safety
 /// The range must belong to the engine and hold nothing that is still in use.
@@ -347,7 +346,7 @@ pub fn collapse_huge(addr: usize, len: usize) -> bool {
     done
 }
 
-/// Faults in a range at once, writable. A refusal has no consequence: the pages come by faults.
+/// Faults in a range at once, writable. A refusal has no consequence: each page is then faulted in when it is used.
 pub fn populate(addr: usize, len: usize) {
     let _ = madvise(addr, len, MADV_POPULATE_WRITE);
 }
@@ -377,8 +376,8 @@ pub unsafe fn protect(addr: usize, len: usize, accessible: bool) -> bool {
     unsafe { call(nr::MPROTECT, [addr, len, protection, 0, 0, 0]) }.is_ok()
 }
 
-/// Whether the word at an address, a multiple of 8, can be read: asks the kernel to take it for a mask of signals, in a
-/// way that it refuses for another reason if the word can be read.
+/// Whether the word at an address, a multiple of 8, can be read. Asks the kernel to use it as a mask of signals, in a
+/// call that it refuses for another reason if the word can be read.
 pub fn can_be_read(address: usize) -> bool {
     const EFAULT: Errno = Errno(14);
     const NO_SUCH_WAY: usize = usize::MAX >> 1;

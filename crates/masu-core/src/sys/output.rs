@@ -1,8 +1,8 @@
 //! Descriptors that the engine writes to: standard error, and one of its own for the statistics at exit.
 //!
-//! A descriptor of its own lies beyond the numbers that a program sees (it gets the lowest free one) and is closed when
-//! another program is executed. The program may still close it or put another file in its place, so its [`Identity`] is
-//! compared before it is written to.
+//! A descriptor of the engine's own lies beyond the numbers that a program sees (a program gets the lowest free one)
+//! and is closed when another program is executed. The program may still close it or put another file in its place,
+//! so its [`Identity`] is compared before it is written to.
 
 use super::raw::{nr, syscall};
 use super::{Errno, result};

@@ -31,7 +31,7 @@ pub const LEAST: usize = 8;
 const LOW: usize = 64 << 10;
 /// Beyond the largest addresses that a program can have, with five levels of page tables.
 const BEYOND: usize = 1 << 56;
-/// A first stack, and another thread's, is usually no longer than this: 64 MiB, 8 MiB.
+/// The usual maximum of a first stack, 64 MiB, and of another thread's, 8 MiB.
 const FIRST_STACK: usize = 64 << 20;
 const STACK: usize = 8 << 20;
 /// How far above the calling function an address counts as on another thread's stack: other memory may lie

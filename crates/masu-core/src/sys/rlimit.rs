@@ -1,4 +1,4 @@
-//! The process's limits on memory, as the kernel has them.
+//! The process's limits on memory, as the kernel reports them.
 
 use super::raw::{nr, syscall};
 use super::{auxv, file, result};

@@ -1,14 +1,14 @@
-//! A handler of `SIGSEGV` that stands before the program's own.
+//! A handler of `SIGSEGV` that runs before the program's own.
 //!
-//! Every fault goes on to where it would have gone: to the handler that was there, with its mask, its flags and its
-//! arguments, or to the end of the process. A handler that the program sets later takes this one's place, and
-//! may call it. [`catch_faults_again`] stands before that one too, once: as another handler, with another one before it,
-//! so that each fault passes each handler once even if the program's calls the first.
+//! Every fault then goes where it would have gone: to the handler that was there, with its mask, its flags and its
+//! arguments, or to the end of the process. A handler that the program sets later replaces this one, and may call it.
+//! [`catch_faults_again`] puts a second handler before that one, once, so that each fault passes each handler once
+//! even if the program's handler calls the first.
 //!
 //! Invariants:
 //! 1. of what was there before a handler, what was seen is written before the handler is in place, and what the handler
-//!    took the place of before [`Before::last`] leads to it; later only the handler writes, in the one fault after which
-//!    the program's own is gone by its own wish.
+//!    took the place of before [`Before::last`] leads to it; later only the handler writes, in the one fault after
+//!    which the program's own is gone by its own wish.
 
 use super::aside;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -53,7 +53,7 @@ pub struct Fault {
     pub writes: Option<bool>,
 }
 
-/// The function that hears of faults. It runs in the signal handler, on whatever stack that has.
+/// The function that is told of faults. It runs in the signal handler, on whatever stack that has.
 pub type Told = fn(Fault);
 
 /// What was there before a handler.
@@ -101,7 +101,7 @@ fn sigaction_of(number: c_int, new: *const Action, old: *mut Action) -> bool {
     f(number, new, old) == 0
 }
 
-/// Makes `told` hear of every fault first. Once in a process. Returns `false` if that is not possible.
+/// Has `told` called first on every fault. Once in a process. Returns `false` if that is not possible.
 pub fn catch_faults(told: Told) -> bool {
     let first = TOLD.compare_exchange(0, told as usize, Ordering::Release, Ordering::Relaxed);
     let mut before = Action::DEFAULT;
@@ -112,8 +112,8 @@ pub fn catch_faults(told: Told) -> bool {
     unsafe { stand(handler::<false>, &BEFORE, before) }
 }
 
-/// Has faults heard of first once more if another handler has taken the place of [`catch_faults`]'s since. Once in a
-/// process; where the program wants no handler, nothing happens.
+/// Puts a handler first again, if another has replaced that of [`catch_faults`] since. Once in a process; where the
+/// program wants no handler, nothing happens.
 pub fn catch_faults_again() {
     let mut now = Action::DEFAULT;
     if AGAIN.load(Ordering::Relaxed)
@@ -130,7 +130,7 @@ pub fn catch_faults_again() {
 
 type Handler = unsafe extern "C" fn(c_int, *mut c_void, *mut c_void);
 
-/// Puts a handler before what is there. `false`: that cannot be had.
+/// Puts a handler before what is there. Returns `false` if that is not possible.
 ///
 /// # Safety
 /// `kept` must be the handler's, which is not in place.

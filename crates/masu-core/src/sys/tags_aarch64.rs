@@ -1,10 +1,10 @@
 //! Memory tagging (AArch64's MTE): each 16 bytes of memory have a tag of four bits, and so has a pointer, in its bits
-//! 56 to 59. If a thread asked the kernel for it, every access is checked: where the two tags differ, it ends by
+//! 56 to 59. If a thread has asked the kernel for it, every access is checked: where the two tags differ, it ends in
 //! `SIGSEGV`.
 //!
-//! Pages have tags if they were mapped for it, all 0 at first, and again after the pages went back. The kernel copies
-//! them in a fork, and takes tagged pointers in system calls from threads that asked for it. Threads inherit that from
-//! the thread that starts them.
+//! Pages have tags if they were mapped for them. Tags are 0 at first, and again after the pages went back. The kernel
+//! copies them in a fork, and accepts tagged pointers in system calls from threads that asked for that. Threads
+//! inherit both from the thread that starts them.
 //!
 //! Invariants:
 //! 1. `ON` is set before the first page with tags is opened, and only if the processor has these instructions.
@@ -92,9 +92,9 @@ pub fn are_there() -> bool {
     host::getauxval(AT_HWCAP2) & HWCAP2_MTE != 0
 }
 
-/// Whether the processor is one that qemu emulates for a single process: up to 7.2 at least qemu ends programs with
-/// checked accesses at the instruction by which `memset` zeroes. It zeroes 512 bytes at once there, and 64 on real
-/// processors.
+/// Whether qemu emulates the processor for a single process: at least up to 7.2, qemu ends programs with checked
+/// accesses at the instruction by which `memset` zeroes. That instruction zeroes 512 bytes at once there, and 64 on
+/// real processors.
 pub fn is_emulated() -> bool {
     let zeroes: usize;
     // SAFETY: every processor has this register.
@@ -199,7 +199,7 @@ pub unsafe fn wipe(at: usize, len: usize) {
     }
 }
 
-/// Keeps the calling thread's accesses unchecked until it is dropped. (A signal handler's are checked.)
+/// Keeps the calling thread's accesses unchecked until it is dropped. (Those of a signal handler are checked.)
 pub struct Unchecked(usize);
 
 /// Stops the checks until the result is dropped, if memory is tagged.

@@ -2,9 +2,8 @@
 //! library.
 //!
 //! Why not `pthread_create`: it takes the C library's stack-cache lock, under which the C library
-//! itself calls `free`; called from inside `free` it can deadlock. It also clears
-//! `__libc_single_threaded` for ever. A raw thread that only makes system calls needs none of what
-//! `pthread_create` provides.
+//! itself calls `free`; called from inside `free` it can deadlock. It also clears `__libc_single_threaded` forever. A
+//! raw thread that only makes system calls needs none of what `pthread_create` provides.
 
 use super::raw::{clone_thread, nr, syscall};
 use super::{Errno, result};

@@ -9,9 +9,8 @@ use crate::sync::{AtomicU64, Ordering};
 
 const CLOCK_MONOTONIC_COARSE: usize = 6;
 
-/// Milliseconds since some fixed point; resolution is a kernel tick (1 to 10 ms), and what another thread
-/// sees at the same time, or the same one a moment later, may be a millisecond less. So differences have to
-/// saturate.
+/// Milliseconds since some fixed point. The resolution is a kernel tick (1 to 10 ms). Another thread at the same
+/// time, or the same one a moment later, may see a millisecond less, so differences have to saturate.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub fn now_ms() -> u64 {
     /// Cycles within which the kernel is not asked again: a millisecond at 1 GHz.
