@@ -72,13 +72,13 @@ impl Arm {
             Some(_) if self.linked => {}
             Some(library) => ensure!(
                 Path::new(reported) == library,
-                "{} was to serve the program, but {} did",
+                "{} should have served the program, but {} did",
                 place_of(library),
                 place_of(Path::new(reported))
             ),
             None => ensure!(
                 reported.ends_with("/libc.so.6"),
-                "the system's malloc was to serve the program, but {} did",
+                "the system's malloc should have served the program, but {} did",
                 place_of(Path::new(reported))
             ),
         }

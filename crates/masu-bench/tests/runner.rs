@@ -48,7 +48,7 @@ fn workloads_run_and_everything_about_them_is_reported() {
     let text = render(&results, Style::Markdown);
     assert!(text.contains("| churn"), "{text}");
     assert!(!text.contains("Failures"), "{text}");
-    assert!(text.contains("a first look"), "two rounds prove nothing: {text}");
+    assert!(text.contains("show only large differences"), "two rounds prove nothing: {text}");
     assert!(text.contains("In all 8 runs the kernel's mappings"), "{text}");
 }
 

@@ -18,8 +18,8 @@ const METRICS: [Metric; 6] = [
 
 /// What the signs mean, below the table.
 const LEGEND: &str = "\
-In brackets: how many times as much as the best of the column; 1.00 is the best, more is worse. `~` marks \
-what is not to be told apart from the best: the difference is within the noise, which is what two entries \
+In brackets: the ratio to the best of the column; 1.00 is the best, more is worse. `~` marks \
+what cannot be told apart from the best: the difference is within the noise, which is what two entries \
 of the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
 
 /// The table and the sentence.
@@ -56,7 +56,7 @@ pub fn render(results: &Results, measured: &Measured, style: Style) -> String {
     text += &format!("{}\n", style.prose(&sentence(results, measured)));
     text += &misbehaviour(results, measured);
     if measured.varies {
-        text += "It prints something else every time, so what it printed was not compared.\n";
+        text += "Its output differs every time, so it was not compared.\n";
     }
     text + &table::latencies(results, style) + &table::instructions(results, style)
 }
@@ -123,7 +123,7 @@ mod tests {
             "{text}"
         );
         assert!(lines[4].starts_with("| noise") && lines[4].contains("±1.0%"), "{text}");
-        assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
+        assert!(text.contains("`~` marks what cannot be told apart"), "{text}");
         assert!(text.contains("Out of the race: masu stopped after 1 s."), "{text}");
         assert!(text.contains("other is the fastest: glibc takes 2.00 ± 0.00 times"), "{text}");
     }

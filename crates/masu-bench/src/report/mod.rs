@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Every ratio says how many times as much an allocator takes as the best of its row: 1 is the best,
-//! more is worse. What is not to be told apart from the best is marked as such everywhere, by the one
+//! more is worse. What cannot be told apart from the best is marked as such everywhere, by the one
 //! rule of [`crate::stats`].
 
 mod command;

@@ -24,8 +24,8 @@ pub fn sentence(results: &Results, measured: &Measured) -> String {
         return format!("Nobody wins: only {} ran it without a failure.", name(only));
     }
     if standing.noise.is_none() {
-        return "Nobody wins yet: how much two entries of the same allocator differ takes two rounds \
-                of both to know."
+        return "Nobody wins yet: measuring how much two entries of the same allocator differ takes two rounds of \
+                both."
             .into();
     }
     let noise = format!("the noise of {}", noise_text(standing.noise, 1));
@@ -81,7 +81,7 @@ fn memory(results: &Results, measured: &Measured) -> String {
     };
     let (name, other) = (&results.arms[subject].name, &results.arms[system].name);
     match judged.verdict {
-        Verdict::Tie => format!(" In peak memory nothing tells {name} from {other}."),
+        Verdict::Tie => format!(" In peak memory, {name} and {other} cannot be told apart."),
         _ => format!(" {name} takes{} times the peak memory of {other}.", times(Some(judged))),
     }
 }
@@ -127,7 +127,7 @@ mod tests {
             ),
             "{said}"
         );
-        assert!(said.ends_with("In peak memory nothing tells masu from glibc."), "{said}");
+        assert!(said.ends_with("In peak memory, masu and glibc cannot be told apart."), "{said}");
     }
 
     /// The one in the middle is erratic, so that nothing tells it from the best, and the steady last
@@ -157,7 +157,7 @@ mod tests {
     fn where_the_data_carry_no_verdict_none_is_given() {
         let said = said(&[0.0025, 0.0026], &[0.0026, 0.0024], &[0.0025, 0.0025]);
         assert!(said.starts_with("A tie in time: "), "{said}");
-        assert!(said.contains("nothing tells masu from glibc"), "{said}");
+        assert!(said.contains("masu and glibc cannot be told apart"), "{said}");
     }
 
     #[test]

@@ -95,8 +95,8 @@ fn shown(ratio: f64, verdict: Verdict) -> String {
 
 /// What the signs mean, below a table.
 pub const LEGEND: &str = "\
-Ratios say how many times as much as the best of the row: 1.00 is the best, more is worse. `~` marks what \
-is not to be told apart from the best: the difference is within the noise, which is what two entries of \
+Each ratio compares with the best of the row: 1.00 is the best, more is worse. `~` marks what cannot be told apart \
+from the best: the difference is within the noise, which is what two entries of \
 the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
 
 fn coloured(text: String, verdict: Verdict, style: Style) -> Cell {
@@ -445,7 +445,7 @@ mod tests {
         assert_eq!(row("| geometric mean")[4..7], ["1.00", "2.00", "1.00"]);
         assert_eq!(row("| glibc")[2], "2.00");
         assert_eq!(row("| other")[2], "~1.00");
-        assert!(text.contains("`~` marks what is not to be told apart"), "{text}");
+        assert!(text.contains("`~` marks what cannot be told apart"), "{text}");
     }
 
     #[test]

@@ -196,9 +196,7 @@ pub fn header_lines(results: &Results) -> Vec<String> {
         lines.push(format!("{} does not take part: {}.", absent.name, absent.reason));
     }
     if results.rounds < ENOUGH && only_command(results).is_none() {
-        lines.push(format!(
-            "Fewer than {ENOUGH} rounds: a first look. So few tell apart only what differs much."
-        ));
+        lines.push(format!("Fewer than {ENOUGH} rounds show only large differences."));
     }
     lines
 }
@@ -245,15 +243,15 @@ fn proof(results: &Results) -> Option<String> {
         }
         _ => Some(format!(
             "In {proven} of {all} runs the kernel's mappings showed the intended allocator; \
-             the others were over before anybody could look."
+             the others ended too soon to be checked."
         )),
     }
 }
 
 /// Why the best is not simply the least figure.
 pub const CHOICE: &str = "\
-The best of a row is chosen in one half of the rounds and compared with in the other, and the other way \
-round: the best of several noisy figures looks better than it is.";
+The best of a row is chosen in one half of the rounds and compared with in the other half, and the reverse: the \
+best of several noisy figures looks better than it is.";
 
 fn header(results: &Results, style: Style) -> String {
     let mut lines = header_lines(results);
@@ -262,7 +260,7 @@ fn header(results: &Results, style: Style) -> String {
         lines.push(CHOICE.into());
     }
     if results.arms.iter().all(|arm| arm.role != Role::Twin) {
-        lines.push("Nobody took part twice, so the noise is not known.".into());
+        lines.push("No allocator took part twice, so the noise is unknown.".into());
     }
     match style {
         Style::Terminal { .. } => lines.iter().map(|line| wrapped(line) + "\n").collect(),

@@ -88,7 +88,7 @@ function tieText(point) {
 
 /** Points of time and memory ratios; less of both, the lower left corner, is better. `room` is how
  * wide it will be, so that its letters are as large as all others on a narrow window too. A ring
- * instead of a dot, and `~` behind the name, mark what is not to be told apart from the best. */
+ * instead of a dot, and `~` behind the name, mark what cannot be told apart from the best. */
 function scatterChart(points, room) {
   const width = Math.max(320, Math.min(620, room || 620));
   const height = Math.round(width * 0.3 + 244);

@@ -46,7 +46,7 @@ function standing(id, metric) {
   return own?.ratio == null ? null : own;
 }
 
-/** Whether somebody else is the best and this one is not to be told apart from it. */
+/** Whether somebody else is the best and this one cannot be told apart from it. */
 const isTie = (own) => Boolean(own?.is_best && !own.leads);
 
 function drawScatter() {
@@ -58,7 +58,7 @@ function drawScatter() {
   const points = data.arms.filter((arm) => shown(arm.id)).map(point).filter((one) => one.x && one.y);
   const what = single ? "Ratios to the best in each; 1 is the best, less is better."
     : "Geometric means of the ratios to the virtual best: the best of all in each workload.";
-  $("scatter-note").textContent = `${what} A ring, and ~ behind a name: not to be told apart from the best in that.`;
+  $("scatter-note").textContent = `${what} A ring, and ~ behind a name: cannot be told apart from the best in that.`;
   $("scatter").replaceChildren(points.length ? scatterChart(points, $("scatter").clientWidth) : el("p", {}, "Nothing to show."));
 }
 
@@ -101,7 +101,7 @@ function drawSummary() {
     body.push(el("tr", { class: "quiet" }, el("td", {}, `null: best of ${copies} × ${system}`), ...cells));
   }
   $("table-title").textContent = single ? "All figures" : "Against the virtual best";
-  $("table-note").textContent = "How many times as much as the best; less is better. ~ and green: not to be told apart from the best, within the noise.";
+  $("table-note").textContent = "Ratio to the best; less is better. ~ and green: cannot be told apart from the best, within the noise.";
   $("summary").replaceChildren(el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
 }
 
@@ -156,7 +156,7 @@ function card(workload, metric) {
   for (const [arm, text] of workload.failures) {
     article.append(el("p", { class: "failure" }, `${armOf.get(arm).name}: ${text}`));
   }
-  if (workload.varies) article.append(el("p", { class: "mute" }, "It prints something else every time; the output was not compared."));
+  if (workload.varies) article.append(el("p", { class: "mute" }, "Its output differs every time, so it was not compared."));
   return article;
 }
 
@@ -207,7 +207,7 @@ function drawMap(all) {
   const half = list.length > 12 ? Math.ceil(list.length / 2) : list.length;
   const parts = [list.slice(0, half), list.slice(half)].filter((part) => part.length);
   $("map-panel").hidden = list.length < 2;
-  $("map-note").textContent = `${chosenMetric().title}: ratio to the best of the row. Green: best, or not to be told apart from it. Click a name for its charts.`;
+  $("map-note").textContent = `${chosenMetric().title}: ratio to the best of the row. Green: best, or cannot be told apart from it. Click a name for its charts.`;
   $("map").replaceChildren(...parts.map((part) => mapTable(part, chosenMetric(), arms, pick)));
 }
 
