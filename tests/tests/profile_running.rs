@@ -154,7 +154,7 @@ fn each_view_has_its_culprit_first() {
         done(&mut masu(&["prof", "-p", &id, "--rate", "16KiB", "--for", "2s", "--growth"]));
     assert_eq!((code, &*wrong), (0, ""), "{grown}");
     assert_eq!(first(&grown), "leak", "{grown}");
-    assert!(grown.starts_with("Allocated meanwhile and still in use: "), "{grown}");
+    assert!(grown.starts_with("Allocated during profiling and still in use: "), "{grown}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn two_at_once_and_what_the_program_does_itself() {
     let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--for", "1s"]));
     assert_eq!(code, 2);
     assert!(
-        said.starts_with(&format!("masu: process {id} is just being profiled by another")),
+        said.starts_with(&format!("masu: process {id} is being profiled by another")),
         "{said}"
     );
     // One that is killed leaves it on, and the next one takes it over.
@@ -471,7 +471,7 @@ fn what_cannot_be_had_is_said_with_the_way_out() {
         refused(
             &["prof", &cut.to_string_lossy()],
             &format!(
-                "masu: `{}` is not whole: did the process end while it was written?",
+                "masu: `{}` is incomplete: did the process end while writing it?",
                 cut.display()
             ),
             "--raw FILE",
@@ -480,12 +480,8 @@ fn what_cannot_be_had_is_said_with_the_way_out() {
     let file = file.to_string_lossy();
     refused(
         &["prof", "--retained", &file],
-        "masu: the profile does not say what blocks retain",
+        "masu: the profile does not record what blocks retain",
         "-p PID",
     );
-    refused(
-        &["prof", "--growth", &file],
-        "masu: the profile does not say what has grown",
-        "--base",
-    );
+    refused(&["prof", "--growth", &file], "masu: the profile does not record what grew", "--base");
 }

@@ -189,21 +189,23 @@ fn top_answers_to_its_keys() {
         top.shows(|screen| screen.contains(&said));
         // A profile ends by itself, or sooner.
         top.press("h");
-        top.shows(|screen| screen.contains("is sampled, ") && screen.contains("Esc ends that"));
+        top.shows(|screen| {
+            screen.contains("is being sampled, ") && screen.contains("Esc ends that")
+        });
         if size.0 == 200 {
             top.press("Escape");
         }
         let told = top.shows(|screen| screen.contains(back));
         assert!(
-            told.contains("Allocated meanwhile and still in use: ")
-                || told.contains("has not allocated"),
+            told.contains("Allocated during profiling and still in use: ")
+                || told.contains("has allocated nothing"),
             "{told}"
         );
         top.press("x");
         top.shows(|screen| screen.contains("q quit"));
         // It goes with the list, and leaves nothing on.
         top.press("h");
-        top.shows(|screen| screen.contains("is sampled, "));
+        top.shows(|screen| screen.contains("is being sampled, "));
         top.press("q");
         top.shows(|screen| screen.contains("ended with 0"));
         for process in [&small, &large] {
@@ -341,5 +343,5 @@ fn a_purge_gives_back() {
     sleeper.says("ready");
     let output = masu(&["purge", "--wait", "100ms", "-p", &sleeper.id().to_string()]);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("has not got to it"), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("has not reacted yet"), "{output:?}");
 }

@@ -76,7 +76,7 @@ fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
         Some(mistake) => Err(reject(mistake.trim_start_matches(&format!("{key}: ")))),
         None if value.is_empty() => Err(reject("the value is empty")),
         None if key.starts_with("limit") && is_zero(value) => Err(reject(&format!(
-            "{value} is no limit at all"
+            "{value} sets no limit"
         ))
         .remedy(format!("leave {option} out; `{option} off` lifts one that the environment sets"))),
         None => Ok((variable(key), value.into())),
@@ -95,9 +95,9 @@ pub fn rate_in_bytes(rate: Option<&str>) -> Result<u64, Failure> {
     if is_zero(rate) {
         return Err(Failure::new(
             USAGE,
-            format!("--rate: {rate} is no distance between two samples"),
+            format!("--rate: {rate} is not a number of bytes between two samples"),
         )
-        .remedy("--rate 1 makes every block a sample; without --rate it is one in every 512 KiB"));
+        .remedy("--rate 1 samples every block; without --rate, masu samples once in 512 KiB"));
     }
     Ok(value("--rate", "prof_rate", rate)?.prof_rate as u64)
 }
@@ -139,8 +139,8 @@ fn enough(limit: &str) -> Result<(), Failure> {
         false => String::new(),
     };
     warn(&format!(
-        "--limit {limit}{unit} is less than programs need: a shell takes 2 MiB, Python 4, Ruby 8; \
-         malloc will fail from the start"
+        "--limit {limit}{unit} is less than programs need (a shell 2 MiB, Python 4, Ruby 8): malloc will fail from \
+         the start"
     ));
     Ok(())
 }
@@ -151,8 +151,10 @@ fn in_order(soft: &str, hard: &str) -> Result<(), Failure> {
     let limited = config.limit_soft != LimitOrAuto::AUTO && config.limit_hard != 0;
     if limited && config.limit_soft > config.limit_hard {
         let problem =
-            format!("--soft-limit {soft} is above --limit {hard}, which comes first then");
-        return Err(Failure::new(USAGE, problem).remedy("make the soft limit the smaller one"));
+            format!("--soft-limit {soft} is above --limit {hard}, which takes effect first");
+        return Err(
+            Failure::new(USAGE, problem).remedy("make the soft limit smaller than the hard limit")
+        );
     }
     Ok(())
 }

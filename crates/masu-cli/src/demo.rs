@@ -33,7 +33,7 @@ pub fn run(order: &Demo) -> Result<u8, Failure> {
     // The service is this command, started again.
     if cfg!(target_feature = "crt-static") {
         let problem =
-            "this command is statically linked, so no library can be preloaded into its service";
+            "this command is statically linked, so it cannot preload a library into its service";
         return Err(Failure::new(REFUSED, problem).remedy(
             "./demo in the sources, or the command of a Debian package or of `cargo install`, can show it",
         ));

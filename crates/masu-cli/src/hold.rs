@@ -1,8 +1,8 @@
 //! Starts a command while signals wait.
 //!
 //! A signal that comes between the start of a command and the handlers that pass signals on would end this process and
-//! leave the command alone. It is held back instead, and comes when the handlers are there. They cannot be there
-//! before the start: a signal that this process was told to ignore would then not be ignored in the command.
+//! leave the command alone. It is held back instead, and comes when the handlers are in place. They cannot be in
+//! place before the start: a signal that this process was told to ignore would then not be ignored in the command.
 
 use std::io::Result;
 use std::mem::zeroed;
@@ -12,9 +12,9 @@ use std::ptr::{null, null_mut};
 
 use libc::{SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGPIPE};
 
-/// As long as this lives, some signals wait. The thread that begins has to end it.
+/// As long as this lives, some signals wait. The thread that creates it has to drop it.
 pub struct Hold {
-    /// What this process blocked before.
+    /// The signals that this process blocked before.
     before: libc::sigset_t,
 }
 

@@ -59,7 +59,7 @@ fn search() -> Result<PathBuf, Failure> {
     }
     if let Some(written) = inside::file() {
         return written.map_err(|why| {
-            Failure::new(REFUSED, format!("the library inside this command has no place: {why}"))
+            Failure::new(REFUSED, format!("the library inside this command cannot be unpacked: {why}"))
                 .remedy("set XDG_CACHE_HOME to a directory that can be written, or name a libmasu.so with --lib PATH")
         });
     }

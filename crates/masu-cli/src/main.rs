@@ -17,10 +17,10 @@
 //!   │    └─ exec        the program takes this process over
 //!   ├─ demo             `masu demo`: a service on the system's malloc and on masu, as a chart
 //!   ├─ bench            `masu bench`: the same look at the program, then a race of allocators
-//!   ├─ prof             `masu prof`: who allocates what is in use
+//!   ├─ prof             `masu prof`: which code allocates the memory in use
 //!   ├─ see              `masu explain`, …: what a running process does with its memory
 //!   ├─ export           `masu export`: the same of every process, for Prometheus
-//!   ├─ typed            slips on the command line that can be read all the same
+//!   ├─ typed            slips on the command line that still parse
 //!   │    └─ near        what a mistyped word was meant to be
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here

@@ -89,8 +89,8 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
     obstacles.extend(if is_static { Some(static_program(&contents)) } else { own(&contents) });
     obstacles.extend(php::deep_binding(&elf).map(|version| {
         let what = format!(
-            "is PHP {version}, which loads its extensions with RTLD_DEEPBIND: they free its blocks \
-             by the C library's free, and it ends with a crash under any preloaded malloc"
+            "is PHP {version}, which loads its extensions with RTLD_DEEPBIND: they free its blocks with the C \
+             library's free, and it crashes under any preloaded malloc"
         );
         Obstacle::new(EXTENSIONS, Weight::Ends, what).remedy(
             "use PHP 8.5 or later, or an image on Alpine; with -n it runs without these extensions",
@@ -104,7 +104,7 @@ fn rights(gain: Gain) -> Obstacle {
         Gain::User => "runs as another user (set-user-ID)",
         Gain::Group => "runs as another group (set-group-ID)",
         Gain::Capabilities => "has file capabilities",
-        Gain::Inherited => "would inherit the rights this process was given",
+        Gain::Inherited => "would inherit the privileges that this process was given",
     };
     let what = format!("{how}, so the dynamic loader ignores LD_PRELOAD");
     Obstacle::new("program.rights", Weight::Stops, what).remedy(
@@ -153,7 +153,7 @@ fn own(contents: &Contents) -> Option<Obstacle> {
     match contents.sanitizer {
         _ if contents.masu => return None,
         Some(Sanitizer::Linked(name)) => {
-            let what = format!("is built with {name}, which has to be its malloc");
+            let what = format!("is built with {name}, which must be its malloc");
             return Some(
                 Obstacle::new(SANITIZER, Stops, what)
                     .remedy("run it without masu, or build it without the sanitizer"),
@@ -173,7 +173,7 @@ fn own(contents: &Contents) -> Option<Obstacle> {
         };
         (Useless, format!("{whose}: masu will serve nothing"))
     } else if let Some(name) = other(&contents.inside) {
-        (Partial, format!("has {name} built in: masu serves only what does not go there"))
+        (Partial, format!("has {name} built in: masu serves only what does not use it"))
     } else if let Some(name) = contents.calls.first() {
         let what =
             format!("calls {name}'s own functions, which stay {name}'s: masu takes over malloc");

@@ -261,7 +261,7 @@ fn a_container_of_version_1() {
     assert_eq!(finding(&json, "container.processors").sentence, "2.5 processors (quota).");
     let killed = finding(&json, "container.killed");
     assert_eq!(killed.severity, Severity::Warning);
-    assert_eq!(killed.sentence, "The kernel has killed here for memory once.");
+    assert_eq!(killed.sentence, "The kernel has killed processes here for lack of memory once.");
 }
 
 #[test]

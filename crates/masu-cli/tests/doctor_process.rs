@@ -71,7 +71,10 @@ fn a_process_under_masu_run() {
     assert_eq!(json["effect"], true);
     let headline = json["headline"].as_str().unwrap();
     let id = process.0.id();
-    assert_eq!(headline, format!("masu serves process {id} (server); something could be better."));
+    assert_eq!(
+        headline,
+        format!("masu serves process {id} (server); something could be improved.")
+    );
     assert_eq!(json["process"]["masu"], library.to_str().unwrap());
     assert_eq!(json["process"]["binary"], program.to_str().unwrap());
     assert_eq!(finding(&json, "process.masu").severity, Severity::Ok);
@@ -121,7 +124,7 @@ fn a_preload_that_is_not_there() {
     let program = waits(&fixture, "plain", &[], "");
     let json = start(&program, "/no/such/libmasu.so").doctor(1);
     let found = finding(&json, "process.masu");
-    assert_eq!(found.sentence, "LD_PRELOAD names /no/such/libmasu.so, which is not there.");
+    assert_eq!(found.sentence, "LD_PRELOAD names /no/such/libmasu.so, which does not exist.");
 }
 
 #[test]
@@ -166,14 +169,14 @@ fn an_environment_that_was_overwritten() {
     assert_eq!([&malloc["allocator"], &malloc["how"]], ["masu", "preloaded"]);
     assert_eq!(json["process"]["settings"], serde_json::json!([]));
     let options = finding(&json, "process.options").sentence;
-    assert_eq!(options, "Its environment has been overwritten, so its options are unknown.");
+    assert_eq!(options, "The process has overwritten its environment, so its options are unknown.");
     let found = finding(&json, "process.allocators");
     assert!(found.sentence.starts_with("jemalloc is mapped too: "), "{}", found.sentence);
 
     let json = start(&program, "").doctor(1);
     assert_eq!(json["process"]["malloc"]["how"], "linked");
     let found = finding(&json, "process.masu");
-    let sentence = "masu is not mapped; its environment has been overwritten, LD_PRELOAD with it. \
+    let sentence = "masu is not mapped; the process has overwritten its environment, including LD_PRELOAD. \
                     It runs on jemalloc.";
     assert_eq!(found.sentence, sentence);
     assert_eq!(found.fix, format!("restart it with: masu run -- {} …", program.display()));
@@ -194,7 +197,7 @@ fn what_has_no_memory_to_look_at() {
         thread::sleep(Duration::from_millis(5));
     }
     let zombie = said(ended.0.id());
-    assert!(zombie.contains("it has ended, and its parent has not waited for it"), "{zombie}");
+    assert!(zombie.contains("it has ended, but its parent has not waited for it yet"), "{zombie}");
     // A container has none.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         assert!(said(2).contains("it is a thread of the kernel"), "{}", said(2));

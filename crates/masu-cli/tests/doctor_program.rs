@@ -68,7 +68,7 @@ fn a_program_like_most() {
     // The machine itself may have something to be said of.
     let first = fixture.plain(&first);
     let said = first.strip_prefix("masu would take effect in `plain`; ").expect("that it would");
-    assert!(["nothing is in the way.", "something could be better."].contains(&said), "{said}");
+    assert!(["there are no problems.", "something could be improved."].contains(&said), "{said}");
 }
 
 /// An executable at a fixed address that takes the address of `malloc` stands for it: the loader binds
@@ -268,7 +268,7 @@ fn libraries_of_the_program() {
     let program = fixture.program("lacks", &[&rpath, gone.to_str().unwrap()]);
     fs::remove_file(gone).unwrap();
     let found = stopped(&fixture, &program, "program.libraries");
-    assert!(found.sentence.contains("needs libgone.so.1, which is not there"));
+    assert!(found.sentence.contains("needs libgone.so.1, which does not exist"));
     assert!(found.fix.starts_with("install libgone.so.1"), "{}", found.fix);
 }
 
@@ -348,7 +348,8 @@ fn options_in_the_environment() {
     let sentences: Vec<_> = mistakes.iter().map(|found| &*found.sentence).collect();
     assert_eq!(sentences.len(), 2, "{sentences:?}");
     assert!(
-        sentences.contains(&"Unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.")
+        sentences
+            .contains(&"Unknown key MASU_DEKAY; did you mean MASU_DECAY? The default applies.")
     );
     assert!(mistakes.iter().all(|found| found.severity == Severity::Warning));
     let other = finding(&json, "environment.others");

@@ -91,7 +91,10 @@ fn a_call_that_kills() {
     assert_eq!(code, Some(1));
     let calls = findings(&json, "kernel.calls");
     assert_eq!((calls.len(), calls[0].severity), (1, Severity::Problem));
-    assert_eq!(calls[0].sentence, "The seccomp filter kills who calls `membarrier`.");
+    assert_eq!(
+        calls[0].sentence,
+        "The seccomp filter kills the process when it calls `membarrier`."
+    );
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn a_trial_sees_a_crash_and_whose_it_is() {
     let found = finding(&trial(&library, &program, 1), "program.run");
     assert_eq!(found.severity, Severity::Problem);
     let said =
-        "ended with SIGABRT, which it does not without masu. It said: free(): invalid pointer";
+        "ended with SIGABRT, which does not happen without masu. It said: free(): invalid pointer";
     assert!(found.sentence.ends_with(said), "{}", found.sentence);
     assert!(found.fix.contains("RTLD_DEEPBIND"), "{}", found.fix);
 

@@ -162,7 +162,10 @@ fn mistakes_are_refused_before_the_command_begins() {
     let said = refused(&["prof", "-o", "/no/such/x.svg"]);
     assert!(said.starts_with("masu: -o: `/no/such/x.svg` cannot be written: "), "{said}");
     let said = refused(&["prof", "--rate", "0"]);
-    assert!(said.starts_with("masu: --rate: 0 is no distance between two samples\n"), "{said}");
+    assert!(
+        said.starts_with("masu: --rate: 0 is not a number of bytes between two samples\n"),
+        "{said}"
+    );
     for option in ["--html", "--svg"] {
         let words = ["watch", option, "/no/such/x", "--", "echo", "ran"];
         let said = fixture.refused(masu().args(words), 2);
@@ -180,7 +183,7 @@ fn mistakes_are_refused_before_the_command_begins() {
     }
     for words in [&["watch", "--for", "0", "--", "echo"][..], &["prof", "-p", "1", "--for", "0"]] {
         let said = fixture.refused(masu().args(words), 2);
-        assert!(said.contains("'--for <T>': it takes some time"), "{said}");
+        assert!(said.contains("'--for <T>': it takes a time above zero"), "{said}");
     }
 }
 

@@ -73,7 +73,7 @@ fn sanitizers_that_insist_on_coming_first() {
     let library = fixture.path("libasan.so.8");
     let program = fixture.program("asan", &["-Wl,--no-as-needed", library.to_str().unwrap()]);
     insta::assert_snapshot!(fixture.refused(fixture.run().arg(program), 125), @r"
-    masu: `asan` is built with AddressSanitizer, which has to be its malloc
+    masu: `asan` is built with AddressSanitizer, which must be its malloc
       run it without masu, or build it without the sanitizer
     ");
 }

@@ -230,7 +230,7 @@ fn programs_with_an_allocator_of_their_own_run_with_a_warning() {
         said.trim_start_matches("masu: warning: ").to_owned()
     };
     let function = |name: &str| format!("void *{name}(unsigned long n) {{ return (void *)n; }}");
-    let jemalloc = "has jemalloc built in: masu serves only what does not go there\n";
+    let jemalloc = "has jemalloc built in: masu serves only what does not use it\n";
 
     for name in ["je_malloc", "_rjem_malloc"] {
         assert_eq!(warned(name, &[], &function(name)), format!("`{name}` {jemalloc}"));

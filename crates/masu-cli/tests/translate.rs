@@ -22,11 +22,11 @@ fn each_option_is_explained_and_what_is_left_is_to_be_set() {
         translate(&["MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true", "MALLOC_ARENA_MAX=2"], 0), @r"
     MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true (jemalloc)
       dirty_decay_ms:2000  MASU_DECAY=2s
-      narenas:2            nothing to set: memory comes from one pool, and what one thread frees serves all
+      narenas:2            nothing to set: memory comes from one pool, and what one thread frees serves all threads
       prof_leak:true       no counterpart: `masu prof --leaks -- COMMAND` lists what is in use at the end, and can fail a test
 
     MALLOC_ARENA_MAX=2 (glibc)
-      MALLOC_ARENA_MAX=2  nothing to set: memory comes from one pool, and what one thread frees serves all
+      MALLOC_ARENA_MAX=2  nothing to set: memory comes from one pool, and what one thread frees serves all threads
 
     Set in their place:
       MASU_DECAY=2s
@@ -76,7 +76,7 @@ fn without_arguments_the_environment_is_translated() {
     command.arg("translate");
     assert_eq!(
         stdout(&command.output().unwrap()),
-        "Nothing here sets an option of another allocator.\n"
+        "No variable here sets an option of another allocator.\n"
     );
     command.args(["--bare"]).env("MALLOC_CONF", "background_thread:true");
     assert_eq!(stdout(&command.output().unwrap()), "MASU_BACKGROUND_THREAD=on\n");
@@ -100,7 +100,7 @@ fn mistakes_name_the_way_out() {
     assert!(!translate(&["MALLOC_CONF=bogus:1"], 1).contains("Nothing is left"));
     assert!(translate(&["MALLOC_ARENAS_MAX=2"], 2).contains("did you mean MALLOC_ARENA_MAX?"));
     assert!(translate(&["MASU_DECAY=2s"], 2).contains("it is masu's own"));
-    assert!(translate(&["dirty_decay_ms:1"], 2).contains("is no NAME=VALUE"));
+    assert!(translate(&["dirty_decay_ms:1"], 2).contains("is not NAME=VALUE"));
 }
 
 /// Every option that an allocator has in its sources, and those that earlier versions had and scripts still set.

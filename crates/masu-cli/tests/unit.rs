@@ -59,7 +59,7 @@ fn it_is_written_and_taken_away() {
       masu doctor -p $(systemctl show -P MainPID nginx.service)
     ");
     insta::assert_snapshot!(machine.text(DROP_IN), @r"
-    # Written by `masu unit nginx`; `masu unit --remove nginx` takes it away.
+    # Written by `masu unit nginx`; `masu unit --remove nginx` removes it.
     [Service]
     Environment=LD_PRELOAD=libwitness.so
     ");
@@ -69,14 +69,14 @@ fn it_is_written_and_taken_away() {
         0,
     );
     insta::assert_snapshot!(machine.text(DROP_IN), @r"
-    # Written by `masu unit nginx`; `masu unit --remove nginx` takes it away.
+    # Written by `masu unit nginx`; `masu unit --remove nginx` removes it.
     [Service]
     Environment=LD_PRELOAD=libwitness.so
     Environment=MASU_DECAY=2s
     Environment=MASU_STATS_FILE=/run/a.%%p
     Environment=MASU_POLICY=container
     ");
-    assert!(machine.unit(&["--remove", "nginx"], 0).contains("is gone"));
+    assert!(machine.unit(&["--remove", "nginx"], 0).contains("is removed"));
     assert!(!machine.at("etc/systemd/system/nginx.service.d").exists());
     assert!(machine.unit(&["--remove", "nginx"], 0).contains("nothing to take away"));
 }
@@ -132,7 +132,7 @@ fn aliases_instances_and_wrappers() {
     assert!(said.contains("/postgresql@15-main.service.d/"), "{said}");
     insta::assert_snapshot!(machine.unit(&["postgresql"], 2), @r"
     masu: postgresql.service runs nothing itself
-      name the one that it stands for: postgresql@15-main
+      name the one that runs: postgresql@15-main
     ");
     insta::assert_snapshot!(machine.unit(&["valkey"], 2), @r"
     masu: there is no service valkey
@@ -142,7 +142,7 @@ fn aliases_instances_and_wrappers() {
     masu: there is no service redis-sever
       did you mean redis-server?
     ");
-    assert!(machine.unit(&["../x"], 2).contains("is no name of a service"));
+    assert!(machine.unit(&["../x"], 2).contains("is not the name of a service"));
 }
 
 #[test]

@@ -106,14 +106,14 @@ fn mistyped_limits_and_policies() {
       `masu run --help` lists the keys
     "#);
     insta::assert_snapshot!(said(&["--limit", "0"]), @r"
-    masu: --limit: 0 is no limit at all
+    masu: --limit: 0 sets no limit
       leave --limit out; `--limit off` lifts one that the environment sets
     ");
-    assert!(said(&["--soft-limit", "00 KiB"]).contains("--soft-limit: 00 KiB is no limit at all"));
+    assert!(said(&["--soft-limit", "00 KiB"]).contains("--soft-limit: 00 KiB sets no limit"));
     insta::assert_snapshot!(said(&["--limit", ""]), @r#"masu: --limit: "" is not a size like 512MiB or off"#);
     insta::assert_snapshot!(said(&["--limit", "1GiB", "--soft-limit", "2GiB"]), @r"
-    masu: --soft-limit 2GiB is above --limit 1GiB, which comes first then
-      make the soft limit the smaller one
+    masu: --soft-limit 2GiB is above --limit 1GiB, which takes effect first
+      make the soft limit smaller than the hard limit
     ");
 }
 
@@ -149,7 +149,7 @@ fn a_limit_that_nothing_starts_under_is_told() {
     let program = fixture.program("program", &[]);
     let said = |limit: &str| fixture.ran(fixture.run().args(["--limit", limit]).arg(&program));
     assert_eq!(said("2MiB"), "");
-    insta::assert_snapshot!(said("1MiB"), @"masu: warning: --limit 1MiB is less than programs need: a shell takes 2 MiB, Python 4, Ruby 8; malloc will fail from the start");
+    insta::assert_snapshot!(said("1MiB"), @"masu: warning: --limit 1MiB is less than programs need (a shell 2 MiB, Python 4, Ruby 8): malloc will fail from the start");
     assert!(said("512").contains("--limit 512 (512 bytes; did you mean 512MiB?) is less than"));
 }
 

@@ -120,7 +120,7 @@ impl Core {
     /// If it cannot be read, or is not of a process of this kind of machine.
     pub fn open(path: &Path) -> io::Result<Core> {
         let file = File::open(path)?;
-        let none = || wrong("is no core file of a 64-bit process");
+        let none = || wrong("is not a core file of a 64-bit process");
         let mut head = vec![0; size_of::<FileHeader64<Endianness>>()];
         file.read_exact_at(&mut head, 0).map_err(|_| none())?;
         let parsed = FileHeader64::<Endianness>::parse(&*head).map_err(|_| none())?;
@@ -133,7 +133,7 @@ impl Core {
             return Err(none());
         }
         head.resize(end as usize, 0);
-        let cut = |_| wrong("is not whole: its headers are cut off");
+        let cut = |_| wrong("is incomplete: its headers are cut off");
         file.read_exact_at(&mut head, 0).map_err(cut)?;
         let header = FileHeader64::<Endianness>::parse(&*head).map_err(|_| none())?;
         let headers = header.program_headers(endian, &*head).map_err(|_| none())?;

@@ -34,8 +34,8 @@ pub enum Error {
 }
 
 /// What root lacks where it may not read a process.
-pub const ROOT: &str = "root needs CAP_SYS_PTRACE in the process's user namespace: in a container, give it \
-                        --cap-add SYS_PTRACE, or ask from the host";
+pub const ROOT: &str = "root needs CAP_SYS_PTRACE in the process's user namespace: start the container with \
+                        --cap-add SYS_PTRACE, or run masu on the host";
 
 impl Error {
     /// Converts the error of an attempt to read the process's memory, made by a caller that may read its mappings.
@@ -64,20 +64,31 @@ impl Error {
     /// Returns what can be done about it.
     pub fn remedy(&self) -> String {
         match self {
-            Error::NoProcess(_) => "`pgrep -a NAME` finds processes; `masu top` lists those on masu".into(),
+            Error::NoProcess(_) => {
+                "`pgrep -a NAME` finds processes; `masu top` lists those on masu".into()
+            }
             Error::Ended(_) => {
                 "`masu watch -- COMMAND` follows a program from its start to its end".into()
             }
             Error::NoMasu(process) => {
-                format!("`masu doctor -p {process}` says why; `masu run -- COMMAND` starts a program on masu")
+                format!(
+                    "`masu doctor -p {process}` says why; `masu run -- COMMAND` starts a program on masu"
+                )
             }
             Error::Refused(_) if geteuid().is_root() => ROOT.into(),
-            Error::Refused(_) => "it is another user's, or has more rights than you: use sudo masu; in a container, give it \
-                 --cap-add SYS_PTRACE, or ask from the host"
-                .into(),
+            Error::Refused(_) => {
+                "it is another user's, or has more privileges than you: use sudo masu; start a container \
+                 with --cap-add SYS_PTRACE, or run masu on the host"
+                    .into()
+            }
             Error::Guarded(_) => guarded(yama().as_deref(), geteuid().is_root()),
-            Error::Version { masu, .. } => format!("use the command `masu` of version {masu}, which came with that library"),
-            Error::Damaged(_) => "try it again; if that stays so, the program has overwritten masu's tables".into(),
+            Error::Version { masu, .. } => format!(
+                "use version {masu} of the command `masu`, which came with that library"
+            ),
+            Error::Damaged(_) => {
+                "try again; if it fails every time, the program has overwritten masu's tables"
+                    .into()
+            }
         }
     }
 }
@@ -91,14 +102,14 @@ fn guarded(yama: Option<&str>, is_root: bool) -> String {
              `masu run --conf observe:1 -- COMMAND` (MASU_OBSERVE=1) or `masu watch -- COMMAND`"
         ),
         Some("2") => format!(
-            "kernel.yama.ptrace_scope is 2, so only root may, or who has CAP_SYS_PTRACE: {way_out}"
+            "kernel.yama.ptrace_scope is 2, so only root, or a process with CAP_SYS_PTRACE, may: {way_out}"
         ),
-        Some("3") => "kernel.yama.ptrace_scope is 3, so nobody may until the machine starts anew: \
+        Some("3") => "kernel.yama.ptrace_scope is 3, so nobody may until the next boot: \
              `masu run --stats -- COMMAND` prints statistics at the program's exit"
             .into(),
         _ if is_root => format!("a sandbox or a security module forbids it, or {ROOT}"),
-        _ => "a sandbox or a security module forbids it: use sudo masu; in a container, give it --cap-add SYS_PTRACE, or \
-             ask from the host"
+        _ => "a sandbox or a security module forbids it: use sudo masu; start a container with --cap-add \
+              SYS_PTRACE, or run masu on the host"
             .into(),
     }
 }

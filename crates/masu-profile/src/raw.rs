@@ -114,14 +114,14 @@ impl Mapping {
 }
 
 /// What is wrong with a file that ends too early.
-const NOT_WHOLE: &str = "is not whole: did the process end while it was written?";
+const NOT_WHOLE: &str = "is incomplete: did the process end while writing it?";
 
 impl Profile {
     /// Parses a file; `Err` says what is wrong with it.
     pub fn parse(text: &str) -> Result<Profile, String> {
         let mut lines = text.lines().enumerate();
         if lines.next().is_none_or(|(_, line)| line != "masu heap profile 1") {
-            return Err("is no heap profile of masu's".into());
+            return Err("is not a heap profile of masu".into());
         }
         let mut profile = Profile::default();
         let mut ended = false;

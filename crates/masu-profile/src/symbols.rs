@@ -204,7 +204,7 @@ impl MadeCode {
             Some((_, end, name)) if call < *end => {
                 Frame { name: name.clone(), file: None, line: 0 }
             }
-            _ => unknown("code made at run time", call),
+            _ => unknown("code generated at run time", call),
         }
     }
 }
@@ -246,6 +246,6 @@ mod tests {
         let made = MadeCode(vec![(16, 32, "a".into()), (64, 80, "b b".into())]);
         assert_eq!(made.frame(31).name, "a");
         assert_eq!(made.frame(64).name, "b b");
-        assert_eq!(made.frame(40).name, "code made at run time+0x28");
+        assert_eq!(made.frame(40).name, "code generated at run time+0x28");
     }
 }

@@ -38,9 +38,9 @@ impl View {
         match self {
             View::Peak => "In use at the peak",
             View::Live => "In use at the end",
-            View::Allocated | View::Lifetimes => "Allocated in all",
+            View::Allocated | View::Lifetimes => "Allocated in total",
             View::Growth => "More in use than before",
-            View::Grown => "Allocated meanwhile and still in use",
+            View::Grown => "Allocated during profiling and still in use",
             View::Retained => "Free memory kept by blocks in use",
         }
     }

@@ -108,7 +108,7 @@ fn manners() {
     let second = masu().args(["export", "--listen", &address]).output().expect("it runs");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("something listens on {address} already")), "{said}");
+    assert!(said.contains(&format!("{address} is already in use")), "{said}");
     assert_eq!(exporter.stop(), Some(0));
 }
 

@@ -69,7 +69,7 @@ fn installed(name: &str) -> Result<Arm, Failure> {
     if let Some(arm) = installed.iter().find(|arm| arm.name == name) {
         return Ok(arm.clone());
     }
-    let problem = format!("--against: there is no allocator called `{name}` on this system");
+    let problem = format!("--against: no allocator called `{name}` is installed on this system");
     let found: Vec<String> = installed
         .iter()
         .filter_map(|arm| Some(format!("{} ({})", arm.name, arm.library.as_ref()?.display())))

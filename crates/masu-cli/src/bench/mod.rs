@@ -93,8 +93,9 @@ fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Pla
 /// process.
 fn listen(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone())
-            .map_err(|error| Failure::new(REFUSED, format!("cannot listen to signals: {error}")))?;
+        signal_hook::flag::register(signal, stop.clone()).map_err(|error| {
+            Failure::new(REFUSED, format!("cannot listen for signals: {error}"))
+        })?;
     }
     Ok(())
 }
@@ -105,7 +106,7 @@ fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
         if let Some((_, failure)) = measured.failure(plan.system()) {
             let problem = format!("`{}` fails on the system's own malloc: {failure}", task.about);
             return Err(Failure::new(REFUSED, problem).remedy(
-                "if that is as it should be, --ignore-failure accepts any exit status that is the\n\
+                "if that is expected, --ignore-failure accepts any exit status that is the\n\
                  same under every allocator; --timeout sets how long a run may take",
             ));
         }

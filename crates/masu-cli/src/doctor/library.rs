@@ -33,7 +33,7 @@ fn noexec(path: &Path) -> Option<Finding> {
         let shown = path.display();
         Finding::problem(
             "library.mount",
-            format!("{shown} is on a file system mounted noexec: no loader maps code from there."),
+            format!("{shown} is on a file system mounted noexec: no loader can map code from it."),
         )
         .fix("copy it to a file system without noexec, such as /usr/local/lib, and name it with --lib")
     })
@@ -54,7 +54,7 @@ fn closed(path: &Path) -> Option<Finding> {
         Finding::note(
             "library.readable",
             format!(
-                "{} is not open to all: programs of other users will run without masu.",
+                "{} is not readable by all users: other users' programs will run without masu.",
                 part.display()
             ),
         )
@@ -75,9 +75,9 @@ fn elsewhere(path: &Path) -> Option<Finding> {
     Some(
         Finding::note(
             "library.other",
-            format!("LD_LIBRARY_PATH has another one, {copy}: programs linked with masu get that."),
+            format!("LD_LIBRARY_PATH leads to another copy, {copy}: programs linked with masu get that one."),
         )
-        .fix(format!("one of the two: {copy}, {path}")),
+        .fix(format!("keep one of the two: {copy}, {path}")),
     )
 }
 

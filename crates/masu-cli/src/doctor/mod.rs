@@ -81,7 +81,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
 fn look_at(order: &Order, processes: &[u32]) -> Result<u8, Failure> {
     if processes.is_empty() {
         let failure = Failure::new(USAGE, "-p needs the id of a process");
-        return Err(failure.remedy("pidof and pgrep print nothing if no process has that name"));
+        return Err(failure.remedy("pidof and pgrep print nothing if no process has the name"));
     }
     let (mut code, mut seen) = (SOUND, BTreeSet::new());
     let mut amount = Amount::All;
@@ -206,8 +206,8 @@ enum Tense {
 fn headline(about: Option<&str>, tense: Tense, effect: Option<bool>, worst: Severity) -> String {
     let trouble = match worst {
         Severity::Problem => "there is a problem",
-        Severity::Warning => "something could be better",
-        Severity::Ok | Severity::Note => "nothing is in the way",
+        Severity::Warning => "something could be improved",
+        Severity::Ok | Severity::Note => "there are no problems",
     };
     let takes = if matches!(tense, Tense::Would) { "would take" } else { "takes" };
     match (about, effect, tense) {

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Check whether masu takes effect, and what hinders it.
+/// Check whether masu takes effect, and what prevents it.
 ///
 /// Checks a command, running processes, or only this machine: the program's file, what the dynamic loader would do
 /// with it, the library, huge pages, overcommit, limits, the container. Each finding names the command or setting
-/// that mends it. Nothing is changed, and the command is run only with --run.
+/// that fixes it. Nothing is changed, and the command is run only with --run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   masu doctor                       this machine or container
-  masu doctor -- ruby app.rb        whether masu would take effect in it
+  masu doctor -- ruby app.rb        whether masu would take effect in a program
   masu doctor --run -- ./server     the same, by running it for a second
   masu doctor -p $(pidof ruby)      whether masu is in these processes, with which options
   masu doctor --all                 the allocator of every process

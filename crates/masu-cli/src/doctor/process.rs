@@ -101,7 +101,7 @@ pub fn look(
             |_| {
                 let sentence = "libmasu.so was replaced since the process started.";
                 Finding::note("process.replaced", sentence)
-                    .fix("restart the process to run on the new one")
+                    .fix("restart the process to run on the new version")
             },
         ));
         findings.push(options(&process, &environment, root));
@@ -192,8 +192,8 @@ fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {
         }),
         _ => Err(match root.process::<Stat>("stat").map(|stat| stat.state) {
             None => none(),
-            Some('Z' | 'X') => cannot("it has ended, and its parent has not waited for it"),
-            Some(_) => cannot("it is a thread of the kernel, which has no memory of its own"),
+            Some('Z' | 'X') => cannot("it has ended, but its parent has not waited for it yet"),
+            Some(_) => cannot("it is a kernel thread, which has no memory of its own"),
         }),
     }
 }
@@ -279,11 +279,11 @@ fn absent(
     if let Some(entry) = named.into_iter().find(|entry| is_masu(entry)) {
         let shown = entry.display();
         return if sees(entry, root) || !entry.has_root() {
-            let sentence = format!("LD_PRELOAD names {shown}, and the loader did not map it.");
+            let sentence = format!("LD_PRELOAD names {shown}, but the loader did not map it.");
             Finding::problem(ID, sentence)
                 .fix("start it by hand and read what the loader says on stderr")
         } else {
-            Finding::problem(ID, format!("LD_PRELOAD names {shown}, which is not there."))
+            Finding::problem(ID, format!("LD_PRELOAD names {shown}, which does not exist."))
                 .fix("correct the path, as the process sees it")
         };
     }
@@ -291,7 +291,7 @@ fn absent(
     let serves = if serves.is_empty() { String::new() } else { format!(" It runs on {serves}.") };
     let sentence = match environment {
         Environment::Overwritten => format!(
-            "masu is not mapped; its environment has been overwritten, LD_PRELOAD with it.{serves}"
+            "masu is not mapped; the process has overwritten its environment, including LD_PRELOAD.{serves}"
         ),
         _ => format!("It was started without masu: LD_PRELOAD does not name it.{serves}"),
     };
@@ -322,13 +322,12 @@ fn behind(masu: &Path, first: &Serving, process: &Process) -> Finding {
         How::Inside => {
             let name = &process.name;
             let sentence =
-                format!("{masu} is mapped, and `{name}` has {allocator}, whose malloc wins.");
+                format!("{masu} is mapped, but `{name}` has {allocator}, whose malloc wins.");
             Finding::problem(ID, sentence)
-                .fix("build it without that allocator; most programs have an option for it")
+                .fix("build it without that allocator; most programs have a build option for that")
         }
         How::Linked | How::Libc => {
-            let sentence =
-                format!("{masu} was loaded later: malloc is that of {file} ({allocator}).");
+            let sentence = format!("{masu} was loaded later: malloc is {file}'s ({allocator}).");
             Finding::problem(ID, sentence).fix("start it with: masu run")
         }
     }
@@ -355,18 +354,18 @@ fn options(process: &Process, environment: &Environment, root: &Root) -> Finding
     if process.secure {
         return Finding::note(
             ID,
-            "It runs with more privileges than its caller: the defaults hold.",
+            "It runs with more privileges than its caller, so its options are the defaults.",
         );
     }
     match environment {
         Environment::Read(_) => {}
         Environment::Unreadable => {
-            return Finding::note(ID, "Its environment cannot be read, nor its options.")
+            return Finding::note(ID, "Its environment, and so its options, cannot be read.")
                 .fix(privileges());
         }
         Environment::Overwritten => {
             const UNKNOWN: &str =
-                "Its environment has been overwritten, so its options are unknown";
+                "The process has overwritten its environment, so its options are unknown";
             let seen = root.is_live().then(|| settings::seen(process.id)).flatten();
             let seen = seen.map(|seen| format!(", except {seen}")).unwrap_or_default();
             return Finding::note(ID, format!("{UNKNOWN}{seen}."));
@@ -396,9 +395,9 @@ fn beside(process: &Process, files: &Files) -> Vec<Finding> {
         let offers = files.ordered.iter().any(|file| file.path == *path && file.malloc().is_some());
         if is_program && on_masu {
             let sentence =
-                format!("{shown} has {name} built in: masu serves only what does not go there.");
+                format!("{shown} has {name} built in: masu serves only what does not use it.");
             Finding::warning(ALLOCATORS, sentence)
-                .fix("build it without that allocator; most programs have an option for it")
+                .fix("build it without that allocator; most programs have a build option for that")
         } else if offers {
             Finding::note(ALLOCATORS, format!("{name} is mapped too: {shown}."))
         } else {

@@ -61,13 +61,13 @@ pub fn mistakes(variables: &[CString]) -> Vec<Finding> {
         let line = line.trim_start_matches("masu: warning: ");
         let line = line.replacen("unknown", "Unknown", usize::from(line.starts_with("unknown")));
         let end = if line.ends_with('?') { "" } else { "." };
-        Finding::warning("environment.options", format!("{line}{end} The default holds."))
+        Finding::warning("environment.options", format!("{line}{end} The default applies."))
             .fix("masu-conf(7) and `masu run --help` list the keys and their forms")
     });
     mistakes.chain(others(variables)).collect()
 }
 
-/// Options of other allocators, which were set in the hope that they help.
+/// Options of other allocators, set in vain.
 fn others(variables: &[CString]) -> impl Iterator<Item = Finding> {
     const ID: &str = "environment.others";
     variables.iter().filter_map(|variable| {
@@ -85,11 +85,11 @@ fn others(variables: &[CString]) -> impl Iterator<Item = Finding> {
             .iter()
             .any(|option| name["MALLOC_".len()..].starts_with(option));
         if glibc || (name == "GLIBC_TUNABLES" && value.contains("glibc.malloc")) {
-            let sentence = format!("{name} is glibc's and means nothing to masu.");
+            let sentence = format!("{name} is glibc's and has no effect on masu.");
             Some(Finding::note(ID, sentence).fix(format!("unset {name}")))
         } else if name == "MALLOC_CONF" {
             let sentence = "MALLOC_CONF is jemalloc's: masu follows some of its options.";
-            Some(Finding::note(ID, sentence).fix("masu translate says what each is on masu"))
+            Some(Finding::note(ID, sentence).fix("masu translate shows what each one is on masu"))
         } else {
             None
         }
@@ -132,10 +132,10 @@ mod tests {
             let findings = mistakes(&environment(variables));
             findings.into_iter().map(|finding| finding.sentence).collect()
         };
-        let dekay = "Unknown key MASU_DEKAY; did you mean MASU_DECAY? The default holds.";
+        let dekay = "Unknown key MASU_DEKAY; did you mean MASU_DECAY? The default applies.";
         assert_eq!(said(&["MASU_DEKAY=1s", "MASU_SHOW_ERRORS=0"]), [dekay]);
         assert_eq!(said(&["MASU_DECAY=1s", "MALLOC=1"]), [""; 0]);
-        let arenas = "MALLOC_ARENA_MAX is glibc's and means nothing to masu.";
+        let arenas = "MALLOC_ARENA_MAX is glibc's and has no effect on masu.";
         assert_eq!(said(&["MALLOC_ARENA_MAX=2"]), [arenas]);
         assert!(said(&["MALLOC_CONF=narenas:1"])[0].starts_with("MALLOC_CONF is jemalloc's"));
         let tunables = "GLIBC_TUNABLES=glibc.malloc.arena_max=1";

@@ -227,11 +227,10 @@ fn java(contents: Option<&Contents>, shown: &str) -> Option<Finding> {
 fn only_by_masu(trace: &Trace, shown: &str) -> Option<Finding> {
     let library = trace.missing.iter().find(|name| crate::allocators::is_masus_name(name))?;
     let sentence = format!(
-        "`{shown}` is linked with {library}, which its loader does not find: it starts only under \
-         `masu run`."
+        "`{shown}` is linked with {library}, which its loader cannot find: it starts only under `masu run`."
     );
     Some(Finding::warning("program.libraries", sentence).fix(
-        "ldconfig, if the library's directory is one of the system's; else name it in LD_LIBRARY_PATH",
+        "run ldconfig if the library is in a system directory; otherwise name its directory in LD_LIBRARY_PATH",
     ))
 }
 
@@ -251,9 +250,8 @@ pub fn judge(shown: &str, obstacle: &Obstacle) -> Finding {
     };
     match (obstacle.remedy, obstacle.weight) {
         (Some(remedy), _) => finding.fix(remedy.replace('\n', " ")),
-        (None, Weight::Useless | Weight::Partial) => {
-            finding.fix("build it without that allocator; most programs have an option for it")
-        }
+        (None, Weight::Useless | Weight::Partial) => finding
+            .fix("build it without that allocator; most programs have a build option for that"),
         (None, _) => finding,
     }
 }
@@ -277,8 +275,8 @@ fn kind(program: &Program, shown: &str) -> Finding {
             };
             Finding::ok(ID, format!("{binary}{by}: {machine}, {how}."))
         }
-        Err(_) => Finding::note(ID, format!("`{shown}` is no ELF file; /bin/sh will read it."))
-            .fix("a first line such as #!/bin/sh"),
+        Err(_) => Finding::note(ID, format!("`{shown}` is not an ELF file; /bin/sh will read it."))
+            .fix("add a first line such as #!/bin/sh"),
     }
 }
 
@@ -323,7 +321,7 @@ fn ask_loader(program: &mut Program, shown: &str, value: &OsString, masu: &Masu)
         return Vec::new();
     };
     let Some(trace) = loader::ask(Path::new(&interpreter), &program.binary, value) else {
-        let sentence = format!("The loader {interpreter} was not asked: it is no known one.");
+        let sentence = format!("The loader {interpreter} was not asked: it is not a known one.");
         return vec![Finding::note(ID, sentence).fix("masu doctor --run starts the program")];
     };
     let contents = Contents::read(&program.binary);
@@ -355,7 +353,7 @@ fn ask_loader(program: &mut Program, shown: &str, value: &OsString, masu: &Masu)
 
 fn troubles(trace: &Trace, shown: &str, masu: &Masu) -> Vec<Finding> {
     let missing = trace.missing.iter().map(|library| {
-        let sentence = format!("`{shown}` needs {library}, which is not there.");
+        let sentence = format!("`{shown}` needs {library}, which does not exist.");
         Finding::problem("program.libraries", sentence)
             .fix(format!("install {library}, or name its directory in LD_LIBRARY_PATH"))
     });

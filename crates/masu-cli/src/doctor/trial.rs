@@ -49,7 +49,7 @@ struct Run {
     last: Option<String>,
 }
 
-/// Runs `command` with `library` preloaded, and says whether masu was active in it and it lived on.
+/// Runs `command` with `library` preloaded, and says whether masu was active in it and it survived.
 pub fn run(command: &[OsString], library: &Library) -> Finding {
     let existing = std::env::var_os("LD_PRELOAD");
     let with = preload::in_front(&library.path, existing.as_deref());
@@ -58,7 +58,7 @@ pub fn run(command: &[OsString], library: &Library) -> Finding {
         Err(error) => return Finding::problem(ID, format!("It cannot be started: {error}.")),
     };
     if !seen.alive {
-        return Finding::problem(ID, "It was started, and masu was not active in it.")
+        return Finding::problem(ID, "It was started, but masu was not active in it.")
             .fix("masu doctor -p PID looks at a running process");
     }
     let Some(crash) = seen.crash else {
@@ -68,14 +68,15 @@ pub fn run(command: &[OsString], library: &Library) -> Finding {
     let without = start(command, existing.as_deref().filter(|value| !masu.is_in(Some(value))));
     if without.is_ok_and(|without| without.crash.is_some()) {
         let sentence = format!("It was started and ended with {crash}, as it does without masu.");
-        return Finding::warning(ID, sentence).fix("find out what ends it, then look again");
+        return Finding::warning(ID, sentence)
+            .fix("find the cause first, then run masu doctor again");
     }
     let said = seen.last.map(|line| format!(" It said: {line}")).unwrap_or_default();
     let sentence =
-        format!("It was started and ended with {crash}, which it does not without masu.{said}");
+        format!("It was started and ended with {crash}, which does not happen without masu.{said}");
     Finding::problem(ID, sentence).fix(
-        "if it loads plug-ins with RTLD_DEEPBIND, as PHP before 8.5 does, no malloc can be preloaded; otherwise it is \
-         probably a mistake of the program's: MASU_POLICY=debug says where",
+        "if it loads plug-ins with RTLD_DEEPBIND, as PHP before 8.5 does, no malloc can be preloaded; otherwise it \
+         is probably a bug in the program: MASU_POLICY=debug shows where",
     )
 }
 

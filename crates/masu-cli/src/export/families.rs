@@ -64,15 +64,10 @@ const FAMILIES: [Family; 25] = [
     gauge(
         "allocated",
         BYTES,
-        "Blocks that the program holds, in the sizes of their classes",
+        "Blocks that the program holds, rounded up to size classes",
         field!(allocated),
     ),
-    gauge(
-        "active",
-        BYTES,
-        "Memory with blocks in use, and what is free beside them",
-        field!(active),
-    ),
+    gauge("active", BYTES, "Blocks in use, and free memory beside them", field!(active)),
     gauge(
         "resident",
         BYTES,
@@ -83,23 +78,18 @@ const FAMILIES: [Family; 25] = [
     gauge(
         "retained",
         BYTES,
-        "Address space whose pages have gone back to the system",
+        "Address space whose pages were returned to the system",
         field!(retained),
     ),
     gauge("metadata", BYTES, "Tables of masu", field!(metadata)),
-    gauge("profile", BYTES, "Of these, what the heap profile has used", field!(profile)),
-    gauge("dirty", BYTES, "Free memory that has not gone back to the system yet", field!(dirty)),
-    gauge(
-        "thread_cached",
-        BYTES,
-        "Free medium blocks that threads keep for themselves",
-        field!(cached),
-    ),
+    gauge("profile", BYTES, "The part of the tables that the heap profile uses", field!(profile)),
+    gauge("dirty", BYTES, "Free memory not yet returned to the system", field!(dirty)),
+    gauge("thread_cached", BYTES, "Free medium blocks that threads cache", field!(cached)),
     gauge("threads", None, "Threads that have a heap", field!(threads)),
     gauge(
         "decay",
         SECONDS,
-        "How long free memory is kept before it goes back; +Inf: for ever",
+        "How long free memory is kept before it is returned; +Inf: forever",
         |process| {
             Some(Figure::Seconds(match process.decay {
                 u64::MAX => f64::INFINITY,
@@ -110,25 +100,25 @@ const FAMILIES: [Family; 25] = [
     gauge(
         "hard_limit",
         BYTES,
-        "In use at most, before malloc fails; absent without a limit",
+        "Bytes in use above which malloc fails; absent without a limit",
         |process| process.hard_limit.map(Figure::Whole),
     ),
     gauge(
         "soft_limit",
         BYTES,
-        "In use before free memory goes back at once; absent without a limit",
+        "Bytes in use above which free memory is returned at once; absent without a limit",
         |process| process.soft_limit.map(Figure::Whole),
     ),
     gauge(
         "container_limit",
         BYTES,
-        "What the control group allows; absent without a limit",
+        "Memory that the control group allows; absent without a limit",
         |process| process.container.map(|(limit, _)| Figure::Whole(limit)),
     ),
     gauge(
         "container_used",
         BYTES,
-        "In use in that group, without files that can be dropped at once",
+        "Memory in use in the control group, without files that can be dropped at once",
         |process| process.container.map(|(_, used)| Figure::Whole(used)),
     ),
     gauge(
@@ -140,21 +130,21 @@ const FAMILIES: [Family; 25] = [
     counter(
         "alloc",
         BYTES,
-        "Bytes allocated since the start of its threads that live",
+        "Bytes that the live threads have allocated since they started",
         field!(alloc_bytes),
     ),
-    counter("purged", BYTES, "Bytes given back to the system", field!(purged)),
-    counter("purge_ticks", None, "Looks for memory to give back", field!(ticks)),
-    counter("refills", None, "Times that a thread took a batch of small blocks", field!(refills)),
+    counter("purged", BYTES, "Bytes returned to the system", field!(purged)),
+    counter("purge_ticks", None, "Checks for memory to return", field!(ticks)),
+    counter("refills", None, "Batches of small blocks that threads took", field!(refills)),
     counter(
         "remote_frees",
         None,
-        "Blocks freed by another thread than their owner",
+        "Blocks freed by a thread other than their owner",
         field!(remote_frees),
     ),
     counter("medium_allocs", None, "Blocks of 16 KiB to 1 MiB allocated", field!(medium_allocs)),
     counter("huge_allocs", None, "Blocks above 1 MiB allocated", field!(huge_allocs)),
-    counter("foreign_frees", None, "Pointers freed that were not of masu", field!(foreign_frees)),
+    counter("foreign_frees", None, "Freed pointers that were not masu's", field!(foreign_frees)),
 ];
 
 /// The result of a measurement, and its cost.
@@ -214,7 +204,7 @@ impl Figures {
             ("processes", "Processes on masu that are shown here", seen.processes.len()),
             (
                 "processes_left_out",
-                "Processes on masu beyond the most that are shown",
+                "Processes on masu left out of the metrics because there are too many",
                 seen.left_out,
             ),
             ("processes_refused", "Processes that may not be read, on masu or not", seen.refused),
@@ -223,7 +213,7 @@ impl Figures {
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&n)?;
         }
         for (name, help, n) in [
-            ("export_collections", "Looks at all processes", self.looks),
+            ("export_collections", "Collections from all processes", self.looks),
             (
                 "export_failures",
                 "Processes that ended while they were read, or could not be understood",
@@ -237,7 +227,7 @@ impl Figures {
         encoder
             .encode_descriptor(
                 "export_collection_duration",
-                "Processor time of the last look at all processes",
+                "Processor time of the last collection",
                 SECONDS.as_ref(),
                 MetricType::Gauge,
             )?

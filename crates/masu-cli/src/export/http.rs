@@ -130,7 +130,7 @@ pub fn read(from: &mut impl Read, rest: &mut Vec<u8>) -> Result<Request, Nothing
             return Ok(request);
         }
         if rest.len() >= HEAD {
-            return refuse(431, "a request's head has at most 16 KiB");
+            return refuse(431, "a request's head may have at most 16 KiB");
         }
         match from.read(&mut piece) {
             Ok(0) | Err(_) => return Err(Nothing::Ended),
@@ -151,9 +151,9 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
         Ok(httparse::Status::Complete(len)) => len,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => {
-            return refuse(431, "a request has at most 64 headers");
+            return refuse(431, "a request may have at most 64 headers");
         }
-        Err(_) => return refuse(400, "this is no request of HTTP/1.1"),
+        Err(_) => return refuse(400, "this is not an HTTP/1.1 request"),
     };
     let header = |name: &str| {
         let mut found = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name));
@@ -163,12 +163,12 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
         Some("GET") => false,
         Some("HEAD") => true,
         _ => {
-            return refuse(405, "only GET and HEAD are answered: nothing can be changed from here");
+            return refuse(405, "only GET and HEAD are answered: nothing can be changed here");
         }
     };
     let has_body = header("Content-Length").is_some_and(|n| n.trim() != "0");
     if has_body || header("Transfer-Encoding").is_some() {
-        return refuse(413, "a request has no body here");
+        return refuse(413, "a request may have no body here");
     }
     let (path, query) =
         head.path.and_then(|path| path.split_once('?')).unwrap_or((head.path.unwrap_or("/"), ""));

@@ -4,11 +4,11 @@
 //! run ─ server       connections, and how they end
 //!   │    └─ http     one request, one answer
 //!   ├─ routes        which path is answered by what
-//!   ├─ exposition    the metrics as text, kept for a while and shared by all who ask
+//!   ├─ exposition    the metrics as text, cached for a while and shared by all clients
 //!   │    ├─ fleet    the processes, what each holds and has done
 //!   │    │    └─ container   what its control group allows
 //!   │    ├─ families the metrics: names, units, meanings
-//!   │    └─ older    the same text for whoever does not read OpenMetrics
+//!   │    └─ older    the same text for clients that do not read OpenMetrics
 //!   └─ profile       heap profiles of single processes, as `masu prof -p` reads them
 //! ```
 
@@ -101,7 +101,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let address = listener.local_addr().map_err(failed)?;
     if !order.no_profiles && !address.ip().is_loopback() {
         warn(&format!(
-            "whoever reaches {address} may have processes sampled; --no-profiles serves metrics only"
+            "whoever can reach {address} can have processes sampled; --no-profiles serves metrics only"
         ));
     }
     let stopped = Arc::default();
@@ -120,7 +120,7 @@ fn listen(typed: &str) -> Result<TcpListener, Failure> {
     let wrong =
         |why: &str| Err(Failure::new(USAGE, format!("--listen: `{typed}` {why}")).remedy(remedy));
     let Ok(found) = typed.to_socket_addrs() else {
-        return wrong("is no address and port");
+        return wrong("is not an address with a port");
     };
     let found: Vec<SocketAddr> = found.collect();
     let error = match TcpListener::bind(&found[..]) {
@@ -129,14 +129,14 @@ fn listen(typed: &str) -> Result<TcpListener, Failure> {
     };
     match error.kind() {
         std::io::ErrorKind::AddrInUse => {
-            let problem = format!("--listen: something listens on {typed} already");
+            let problem = format!("--listen: {typed} is already in use");
             Err(Failure::new(USAGE, problem).remedy(
-                "`ss -ltnp` says who does; --listen takes another port, and with port 0 a free one",
+                "`ss -ltnp` shows by which process; name another port with --listen, or 0 for a free one",
             ))
         }
         std::io::ErrorKind::AddrNotAvailable => wrong("is not an address of this machine"),
         std::io::ErrorKind::PermissionDenied => {
-            wrong("is a port for root only; those from 1024 on are for all")
+            wrong("is a port for root only; ports from 1024 on are for all users")
         }
         _ => wrong(&format!("cannot be listened on: {error}")),
     }

@@ -121,7 +121,7 @@ impl Profiles {
     ) -> Result<Vec<u8>, Answer> {
         let span = seconds.map(Duration::from_secs);
         if span.is_some_and(|span| span > LONGEST) {
-            return Err(Answer::refusal(400, "seconds is at most 600"));
+            return Err(Answer::refusal(400, "seconds may be at most 600"));
         }
         let before = self.requests.fetch_add(1, Ordering::AcqRel);
         let _seat = Seat(&self.requests);
@@ -130,11 +130,11 @@ impl Profiles {
         }
         let profile = self.take(process, what, span, gone).map_err(|trouble| refusal(&trouble))?;
         if gone() {
-            return Err(Answer::refusal(503, "the reader has gone"));
+            return Err(Answer::refusal(503, "the reader has disconnected"));
         }
         let _turn = lock(&self.naming);
         pprof::encode(&profile, &Symbols::of(&profile), what.view()).map_err(|error| {
-            Answer::refusal(500, &format!("the profile cannot be packed: {error}"))
+            Answer::refusal(500, &format!("the profile cannot be compressed: {error}"))
         })
     }
 

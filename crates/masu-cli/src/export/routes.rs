@@ -61,20 +61,17 @@ impl Routes {
             );
         };
         let Some(what) = What::named(what) else {
-            return Answer::refusal(
-                404,
-                "there are profiles of memory only: allocs, heap and delta_heap",
-            );
+            return Answer::refusal(404, "only memory profiles exist: allocs, heap and delta_heap");
         };
         let number = |text: &str| text.parse::<u64>().ok();
         let seconds = match request.asks("seconds").map(number) {
-            Some(None) => return Answer::refusal(400, "seconds is a number"),
+            Some(None) => return Answer::refusal(400, "seconds takes a number"),
             Some(Some(seconds)) => Some(seconds),
             None => None,
         };
         let process = match process.or_else(|| request.asks("pid")).map(str::parse::<u32>) {
             Some(Ok(process)) => process,
-            Some(Err(_)) => return Answer::refusal(400, "pid is the number of a process"),
+            Some(Err(_)) => return Answer::refusal(400, "pid takes the number of a process"),
             // A pod or a container often has only one.
             None => match &self.exposition.processes()[..] {
                 [only] => only.pid,
@@ -88,7 +85,7 @@ impl Routes {
                     return Answer::refusal(
                         400,
                         &format!(
-                            "say which process, by ?pid=PID: {} run on masu, such as {}",
+                            "name the process with ?pid=PID: {} run on masu, such as {}",
                             all.len(),
                             some.join(", ")
                         ),
@@ -188,7 +185,7 @@ mod tests {
         for (path, status, said) in [
             ("/debug/pprof/allocs", 404, "no process here"),
             ("/debug/pprof/allocs?pid=x", 400, "number of a process"),
-            ("/debug/pprof/heap?pid=1&seconds=soon", 400, "seconds is a number"),
+            ("/debug/pprof/heap?pid=1&seconds=soon", 400, "seconds takes a number"),
             ("/1/debug/pprof/heap?seconds=601", 400, "at most 600"),
             ("/4194305/debug/pprof/heap", 404, "there is no process 4194305"),
             (&format!("/{me}/debug/pprof/delta_heap"), 404, "does not run on masu"),

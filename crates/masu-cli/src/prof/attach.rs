@@ -39,7 +39,7 @@ pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     let timeline = timeline.end();
     let Observed { profile, ended } = observed.map_err(|error| failure(&error))?;
     if ended && profile.is_some() {
-        warn(&format!("process {process} has ended; this is what was read until then"));
+        warn(&format!("process {process} has ended; this is what was read before"));
     }
     let profile = profile.ok_or_else(|| nothing(process, ended))?;
     Ok(Profile { timeline, ..profile })
@@ -52,8 +52,10 @@ fn nothing(process: u32, ended: bool) -> Failure {
             "`masu prof -- COMMAND` follows a program from its start to its end",
         ),
         false => (
-            format!("process {process} has not allocated meanwhile, or too little to be noticed"),
-            "a longer --for observes it until it does",
+            format!(
+                "process {process} has allocated nothing in this time, or too little to be sampled"
+            ),
+            "give it more time with --for",
         ),
     };
     Failure::new(REFUSED, problem).remedy(remedy)

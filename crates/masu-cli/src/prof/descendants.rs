@@ -1,7 +1,8 @@
-//! What a command starts: looked at from time to time, since only the command itself is followed to its end.
+//! The processes that a command starts. They are read from time to time: only the command itself is followed to its
+//! end.
 //!
 //! A descendant that exits writes its profile. One that a signal ends, as Ctrl-C does, writes none, and is gone before
-//! the shell that has started it. What was read of it last is what there is then.
+//! the shell that has started it. Its last reading is then all there is.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

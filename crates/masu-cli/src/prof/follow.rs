@@ -1,4 +1,4 @@
-//! A command to its end: just before that, when its memory is there for the last time, it stands still.
+//! Follows a command to its end. Just before that, while its memory can still be read, the command is stopped.
 //!
 //! The kernel stops a traced process at its exit, however it ends: by `exit` or by a signal. Nothing else of the
 //! program changes. It stays in the terminal's foreground and gets the terminal's signals itself; the tracer is told
@@ -21,7 +21,7 @@ pub const SHARED: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 /// Within this time such a signal reaches both.
 const TOGETHER: Duration = Duration::from_millis(250);
 
-/// What has become of a command.
+/// The state of a command.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// It goes on.
@@ -42,7 +42,7 @@ struct Shared {
     due: Option<Instant>,
 }
 
-/// A command that is followed. The thread that begins has to do the rest.
+/// A command that is followed. The thread that begins to follow it has to do the rest.
 pub struct Follow {
     process: i32,
     wake: Wake,
@@ -65,7 +65,7 @@ impl Follow {
         Ok(Follow { process, wake, is_traced: done == 0, is_ending: false, shared })
     }
 
-    /// Waits until something becomes of it, at most `most`.
+    /// Waits until its state changes, at most `most`.
     pub fn next(&mut self, most: Option<Duration>) -> Result<Event> {
         let end = most.map(|most| Instant::now() + most);
         if std::mem::take(&mut self.is_ending) {
@@ -113,7 +113,7 @@ impl Follow {
         }
     }
 
-    /// Lets it go on from where it was stopped, with a signal; or stay stopped by the one that stopped it.
+    /// Resumes it from where it was stopped, with a signal; or leaves it stopped by the signal that stopped it.
     fn resume(&self, signal: i32, stays: bool) {
         let request = if stays { libc::PTRACE_LISTEN } else { libc::PTRACE_CONT };
         // SAFETY: as above. A process that was killed meanwhile no longer exists, which the next wait reports.

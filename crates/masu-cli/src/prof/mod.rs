@@ -3,11 +3,11 @@
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
 //!   ├─ follow       to the moment before its end, when its memory is still there
-//!   ├─ descendants  what it starts, read from time to time
-//!   ├─ attach       takes the profile of a process that runs already
-//!   │    ├─ session samples as long as somebody reads; for `masu export` too
-//!   │    └─ look    one look at it, from outside
-//!   ├─ retained     runs a command, and looks for the moment when most is free beside its blocks
+//!   ├─ descendants  the processes that it starts, read from time to time
+//!   ├─ attach       takes the profile of a running process
+//!   │    ├─ session samples while it is read; for `masu export` too
+//!   │    └─ look    one reading, from outside
+//!   ├─ retained     runs a command, and finds the moment when most memory is free beside its blocks
 //!   ├─ timeline     memory over time, meanwhile
 //!   ├─ output       the files it goes to
 //!   └─ text         the report for a terminal
@@ -44,7 +44,7 @@ const TOO_MUCH: u8 = 3;
 /// Show which code allocates the memory in use.
 ///
 /// Runs COMMAND on masu with a heap profile, takes the profile of a running process, or shows profiles that were
-/// written earlier. By default it shows which code held the most memory when most was in use. One block in every
+/// written earlier. By default, it shows which code held the most memory at the peak. One block in every
 /// 512 KiB is sampled, which costs the program little. Each figure has a margin: the true value lies within it 95
 /// times in a hundred.
 #[derive(Args)]
@@ -66,7 +66,7 @@ Examples:
   masu prof --lifetimes a.prof
   masu prof --growth --base a.prof b.prof   what the second had in use beyond the first
 
-Child processes are profiled too; the report is about the process that had the most in use. Only the
+Child processes are profiled too; the report covers the process that had the most in use. Only the
 command itself is read at its very end. So name the program, not a shell that starts it.
 
 Names need symbols: a program that is not stripped, or separate debugging information (packages such as
@@ -105,15 +105,16 @@ pub struct Prof {
     #[arg(long, value_name = "SIZE", requires = "leaks")]
     pub most: Option<String>,
 
-    /// Show all that was ever allocated
+    /// Show everything that was ever allocated
     #[arg(long, group = "view")]
     pub allocated: bool,
 
-    /// Show all that was ever allocated, and how long it lived
+    /// Show everything that was ever allocated, and how long it lived
     #[arg(long, group = "view")]
     pub lifetimes: bool,
 
-    /// With -p, show what was allocated meanwhile and is in use at the end; with --base, what was in use beyond that
+    /// With -p, show what was allocated during profiling and is still in use at the end; with --base, what was in use
+    /// beyond that
     #[arg(long, group = "view")]
     pub growth: bool,
 
@@ -186,9 +187,9 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
     let (profiles, code) = match order.pid {
         _ if !order.file.is_empty() => {
             if order.file.len() > 1 && outputs.iter().any(|output| !output.is_stdout()) {
-                return Err(Failure::new(USAGE, "several profiles do not go into one file")
+                return Err(Failure::new(USAGE, "several profiles cannot go into one file")
                     .remedy(
-                        "name one FILE, or write nothing: their reports come one after the other",
+                        "name one FILE, or no output file: the reports are then printed one after the other",
                     ));
             }
             let parsed = order.file.iter().map(|file| parse(file, &read(file)?));
@@ -242,7 +243,7 @@ fn view(order: &Prof) -> Result<View, Failure> {
         Prof { retained: true, .. } => View::Retained,
         Prof { growth: true, base: Some(_), .. } => View::Growth,
         Prof { growth: true, command, .. } if !command.is_empty() => {
-            return Err(Failure::new(USAGE, "--growth needs something to compare with")
+            return Err(Failure::new(USAGE, "--growth needs a profile to compare with")
                 .remedy("--base FILE names an earlier profile; `masu prof --leaks -- COMMAND` shows what is in use at the end"));
         }
         Prof { growth: true, .. } => View::Grown,
@@ -254,16 +255,16 @@ fn view(order: &Prof) -> Result<View, Failure> {
 fn has(profile: &Profile, view: View) -> Result<(), Failure> {
     let (missing, way) = match view {
         View::Grown if !profile.outside => (
-            "what has grown",
+            "what grew",
             "`masu prof --growth --base OLD NEW` compares two profiles; `masu prof --growth -p PID` observes a process",
         ),
         View::Retained if profile.free.is_none() => (
             "what blocks retain",
-            "`masu prof --retained -p PID` and `masu prof --retained -- COMMAND` find it out, and --raw keeps it",
+            "`masu prof --retained -p PID` and `masu prof --retained -- COMMAND` find that out, and --raw keeps it",
         ),
         _ => return Ok(()),
     };
-    Err(Failure::new(USAGE, format!("the profile does not say {missing}")).remedy(way))
+    Err(Failure::new(USAGE, format!("the profile does not record {missing}")).remedy(way))
 }
 
 fn read(file: &Path) -> Result<String, Failure> {
@@ -285,7 +286,7 @@ fn parse(file: &Path, text: &str) -> Result<Profile, Failure> {
 fn say_what_is_missing(profile: &Profile) {
     if profile.dropped != 0 {
         warn(&format!(
-            "{} samples could not be kept, while the program forked or had no memory; figures are too small",
+            "{} samples could not be kept because the program forked or had no memory; the figures are too low",
             profile.dropped
         ));
     }

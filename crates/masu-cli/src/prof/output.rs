@@ -120,7 +120,7 @@ impl Output {
                 let is_page = self.file.extension().is_none_or(|kind| kind != "svg");
                 let above = timeline::chart(profile);
                 stacks::flame(&folded(), view, is_page.then_some(&*above)).map_err(|error| {
-                    Failure::new(REFUSED, format!("there is nothing for a flame graph: {error}"))
+                    Failure::new(REFUSED, format!("there is no data for a flame graph: {error}"))
                         .remedy("a smaller --rate takes more samples")
                 })?
             }
@@ -141,7 +141,7 @@ fn put(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
 fn unwritable(option: &str, file: &Path, error: &io::Error) -> Failure {
     let problem = format!("{option}: `{}` cannot be written: {error}", file.display());
     Failure::new(USAGE, problem)
-        .remedy(format!("{option} names a file in a directory that exists and may be written to"))
+        .remedy(format!("{option} takes a file in a directory that exists and is writable"))
 }
 
 /// Makes sure, before anything is measured, that a file can be written. What it holds stays.

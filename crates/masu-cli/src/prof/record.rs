@@ -27,7 +27,7 @@ impl Scratch {
         let path = env::temp_dir().join(format!("masu-prof-{}", process::id()));
         fs::create_dir(&path).map_err(|error| {
             Failure::new(REFUSED, format!("`{}` cannot be made: {error}", path.display()))
-                .remedy("TMPDIR names a directory to write to")
+                .remedy("set TMPDIR to a directory that is writable")
         })?;
         Ok(Scratch(path))
     }
@@ -109,7 +109,7 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
     let timeline = timeline.end();
     let profile = choose(&scratch, process, read.flatten(), descendants).ok_or_else(|| {
         let how = match status.signal() {
-            Some(signal) => format!("it was ended by signal {signal}"),
+            Some(signal) => format!("signal {signal} ended it"),
             None => "it ended by _exit or execve, or closed all its files".into(),
         };
         Failure::new(REFUSED, format!("`{}` left no profile: {how}", path.display()))
@@ -123,7 +123,7 @@ fn written(file: &Path) -> Option<Profile> {
     Profile::parse(&String::from_utf8_lossy(&fs::read(file).ok()?)).ok()
 }
 
-/// The profile of the process with most in use at its peak, with a word on the others.
+/// The profile of the process with most in use at its peak, and a note on the others.
 fn choose(
     scratch: &Scratch,
     process: u32,

@@ -40,11 +40,8 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
     };
     let timeline = timeline.end();
     let profile = best.ok_or_else(|| {
-        Failure::new(
-            REFUSED,
-            format!("`{}` has ended before it could be looked at", path.display()),
-        )
-        .remedy("--retained needs a program that runs for half a second at least")
+        Failure::new(REFUSED, format!("`{}` ended before it could be read", path.display()))
+            .remedy("--retained needs a program that runs for at least half a second")
     })?;
     Ok((Profile { timeline, ..profile }, record::code(status)))
 }

@@ -41,12 +41,12 @@ impl Trouble {
         match self {
             Trouble::Unreadable(error) => error.remedy(),
             Trouble::Absent(_) => {
-                "build the program with the feature prof of the crate masu".into()
+                "build the program with the feature prof of the crate masu enabled".into()
             }
             Trouble::Taken(_) => {
-                "wait until that has ended; one command at a time profiles a process".into()
+                "wait until that has ended: only one command at a time can profile a process".into()
             }
-            Trouble::Rate(..) => "without --rate its own samples are shown".into(),
+            Trouble::Rate(..) => "without --rate, its own samples are shown".into(),
         }
     }
 }
@@ -61,11 +61,14 @@ impl fmt::Display for Trouble {
             Trouble::Taken(process) => {
                 write!(
                     f,
-                    "process {process} is just being profiled by another `masu prof` or `masu export`"
+                    "process {process} is being profiled by another `masu prof` or `masu export`"
                 )
             }
             Trouble::Rate(process, rate) => {
-                write!(f, "process {process} takes a profile already, a sample in {rate} bytes")
+                write!(
+                    f,
+                    "process {process} is already taking a profile, with a sample in {rate} bytes"
+                )
             }
         }
     }

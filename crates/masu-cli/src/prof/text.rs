@@ -76,7 +76,7 @@ pub fn report(
             let _ = writeln!(text, "         … {} more", stack.len() - FRAMES);
         }
         if stack.is_empty() {
-            text.push_str("         (stacks that there was no room for)\n");
+            text.push_str("         (stacks without room in the table)\n");
         }
     }
     if list.len() > STACKS {
@@ -96,9 +96,7 @@ pub fn report(
     }
     if list.is_empty() {
         text.push_str(match view {
-            View::Growth => {
-                "\nNothing that was sampled has grown or shrunk between the two profiles.\n"
-            }
+            View::Growth => "\nNothing that was sampled grew or shrank between the two profiles.\n",
             _ => "\nNothing was sampled: a smaller --rate takes more samples.\n",
         });
     }

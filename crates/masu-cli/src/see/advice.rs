@@ -65,14 +65,13 @@ fn live(account: &Account) -> Option<Advice> {
             format!("{} in the hardened heap", account.hardened_blocks),
             sum(account, &[Kind::LiveHardened]),
         ),
-        ("those in memory of the program's own hooks".into(), sum(account, &[Kind::LiveHooked])),
+        ("blocks in memory of the program's own hooks".into(), sum(account, &[Kind::LiveHooked])),
     ]
     .into_iter()
     .filter(|(_, bytes)| *bytes > 0)
     .map(|(name, bytes)| format!("{name} ({})", Bytes(bytes)))
     .collect();
-    let most =
-        if of.is_empty() { String::new() } else { format!(", most of all {}", of.join(", ")) };
+    let most = if of.is_empty() { String::new() } else { format!(", mainly {}", of.join(", ")) };
     let untouched = match account.allocated.saturating_sub(bytes) {
         rest if rest as f64 >= bytes as f64 * WORTH => {
             format!(" {} more of its blocks are not resident.", Bytes(rest))
@@ -80,11 +79,11 @@ fn live(account: &Account) -> Option<Advice> {
         _ => String::new(),
     };
     let why = format!(
-        "It has allocated them and not freed them{most}.{untouched} At most {} of that is rounding to block sizes.",
+        "It allocated them and has not freed them{most}.{untouched} At most {} of that is rounding up to size classes.",
         Bytes(rounding)
     );
-    let todo = "No allocator can give them back. If they grow without end, find out who allocates them: \
-                `masu watch -p PID` shows whether they do, `masu prof -p PID --growth --for 10m` who it is.";
+    let todo = "No allocator can return them. `masu watch -p PID` shows whether they keep growing; \
+                `masu prof -p PID --growth --for 10m` shows which code allocates them.";
     some(
         bytes,
         "{} are blocks that the program holds.",
@@ -98,18 +97,18 @@ fn spans(account: &Account) -> Option<Advice> {
     let worst = account.classes.iter().max_by_key(|class| class.free_bytes)?;
     let share = worst.live as f64 / worst.capacity.max(1) as f64 * 100.0;
     let why = format!(
-        "Other blocks of the same 64 KiB are still in use, so only pages without any can go back. Most of them, {}, \
-         are among blocks of {}, of whose {} spans {share:.0} % is in use.",
+        "Other blocks of the same 64 KiB are still in use, so only pages without live blocks can go back. The largest \
+         part, {}, is in blocks of {}, whose {} spans are {share:.0} % in use.",
         Bytes(worst.free_bytes),
         Bytes(worst.size),
         worst.spans
     );
-    let todo = "It serves the next allocations of these sizes. `masu prof --retained -p PID` names the places whose \
-                blocks keep it. Free together what was allocated together; allocate long-lived objects before the \
+    let todo = "The next allocations of these sizes use them. `masu prof --retained -p PID` names the code whose \
+                blocks keep them. Free together what was allocated together; allocate long-lived objects before the \
                 others, or in a heap of their own (masu_heap_create, masu::Heap).";
     some(
         bytes,
-        "{} are free blocks that lie beside live ones.",
+        "{} are free blocks beside live ones.",
         why,
         todo.replace("PID", &account.process.to_string()),
     )
@@ -119,21 +118,23 @@ fn held(account: &Account) -> Option<Advice> {
     let bytes = sum(account, &[Kind::Bins, Kind::Caches, Kind::Outboxes]);
     let threads = account.threads.len();
     let why = format!(
-        "{threads} threads and heaps keep blocks at hand, so that malloc takes no lock. What a sleeping thread holds \
-         of medium blocks and of others' blocks {}; its bins stay.",
+        "{threads} threads and heaps cache free blocks, so that malloc takes no lock. {}",
         match account.going_back.decay_ms {
-            Some(_) => format!("is taken from it after {}", decay(account)),
-            None => "stays with it, since decay is never".into(),
+            Some(_) => format!(
+                "masu takes medium blocks and other threads' blocks from a sleeping thread after {}; its bins stay.",
+                decay(account)
+            ),
+            None => "A sleeping thread keeps all of them, since decay is never.".into(),
         }
     );
-    let todo = "If the process has more threads than it needs, use fewer. MASU_RUN_CACHE=0 keeps no medium blocks in \
-                threads; MASU_POLICY=low-memory keeps less of everything.";
-    some(bytes, "{} are free blocks that threads keep for themselves.", why, todo)
+    let todo = "Use fewer threads if the process has more than it needs. With MASU_RUN_CACHE=0, threads cache no \
+                medium blocks; with MASU_POLICY=low-memory, they cache less of everything.";
+    some(bytes, "{} are free blocks that threads cache.", why, todo)
 }
 
 /// Returns a number of blocks of a kind, in words.
 fn counted(n: u64, kind: &str) -> String {
-    if n == 1 { format!("a {kind} one") } else { format!("{n} {kind} ones") }
+    if n == 1 { format!("1 {kind} block") } else { format!("{n} {kind} blocks") }
 }
 
 /// Returns the decay time.
@@ -148,39 +149,39 @@ fn decay(account: &Account) -> String {
 fn going(account: &Account) -> Option<Advice> {
     let bytes = sum(account, &[Kind::DirtyPages, Kind::DirtyHuge]);
     let back = account.going_back;
-    let mut todo = format!("To have it back now: masu purge -p {}.", account.process);
+    let mut todo = format!("To return them now: `masu purge -p {}`.", account.process);
     let why = match back.decay_ms {
         None => {
-            todo.push_str(" To have it back by itself, do not set decay to never.");
+            todo.push_str(" To have them returned automatically, do not set decay to never.");
             "They stay, since decay is set to never.".to_owned()
         }
         Some(_) if back.background => {
-            format!("The background thread is at it: they go back within {}.", decay(account))
+            format!("The background thread returns them within {}.", decay(account))
         }
         Some(_) => {
             let is_little = bytes <= back.budget;
             todo.push_str(match is_little {
-                true => " To have less of it at rest: MASU_CONF=background_thread:on,budget:1MiB.",
-                false => " To have it back by itself: MASU_CONF=background_thread:on.",
+                true => " To keep fewer at rest: MASU_CONF=background_thread:on,budget:1MiB.",
+                false => " To have them returned automatically: MASU_CONF=background_thread:on.",
             });
             let why = match is_little {
                 true => format!(
-                    "They are less than {}, for which masu starts no thread.",
+                    "masu starts no background thread for less than {}.",
                     Bytes(back.budget)
                 ),
                 false => format!(
-                    "No background thread runs: a process with one thread gets one from {} on.",
+                    "No background thread runs: a single-threaded process gets one from {} on.",
                     Bytes(LONELY_BUDGET as u64)
                 ),
             };
             format!(
-                "{why} They go back when a thread's free next takes a slow path, {} or later after they became free. \
-                 Blocks that a thread takes from its own lists and puts back there take none.",
+                "{why} They go back when a thread's free next takes a slow path, at least {} after they became free. \
+                 A thread that only takes blocks from its own lists and puts them back there takes no slow path.",
                 decay(account)
             )
         }
     };
-    some(bytes, "{} are free pages that have not gone back to the system yet.", why, todo)
+    some(bytes, "{} are free pages that are not yet returned to the system.", why, todo)
 }
 
 fn ends(account: &Account) -> Option<Advice> {
@@ -188,22 +189,22 @@ fn ends(account: &Account) -> Option<Advice> {
     some(
         bytes,
         "{} are pages behind the ends of huge blocks.",
-        "They are the rests of huge pages that the blocks fill in part, or were left when blocks became shorter.",
-        "If that is much, MASU_HUGE_PAGES=0 takes pages of 4 KiB only.",
+        "They are the rest of huge pages that the blocks fill in part, or were left when blocks shrank.",
+        "If that is too much, MASU_HUGE_PAGES=0 uses pages of 4 KiB only.",
     )
 }
 
 fn huge_pages(account: &Account) -> Option<Advice> {
     let why = format!(
-        "The kernel puts a huge page of 2 MiB in place as a whole, with what no block has used yet. {} of the heap are \
-         in huge pages.",
+        "The kernel maps a huge page of 2 MiB as a whole, including the parts that no block has used yet. Huge pages \
+         hold {} of the heap.",
         Bytes(account.huge_pages)
     );
     some(
         sum(account, &[Kind::HugePages]),
         "{} are parts of huge pages that nothing has used.",
         why,
-        "Next allocations use them. If that is much, MASU_HUGE_PAGES=0 takes pages of 4 KiB only.",
+        "Later allocations use them. If that is too much, MASU_HUGE_PAGES=0 uses pages of 4 KiB only.",
     )
 }
 
@@ -211,9 +212,8 @@ fn tables(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Tables, Kind::Library]),
         "{} are masu itself: its tables and its library.",
-        "The tables grow with the most memory that the process has had, by about 0.3 %, and with its threads, by a page \
-         each.",
-        "In a small process that is what masu costs; there is nothing to do.",
+        "The tables grow by about 0.3 % of the most memory that the process has had, and by a page for each thread.",
+        "There is nothing to do: in a small process, this is what masu costs.",
     )
 }
 
@@ -221,8 +221,8 @@ fn profile(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Profile]),
         "{} are recorded stacks.",
-        "The heap profile remembers each sample that is alive and each stack once, and stays when it is switched off. \
-         Guards, too, keep the rules by which stacks are walked.",
+        "The heap profile records each live sample, and each stack once. The records stay when it is switched off. \
+         Guards, too, keep the rules for walking stacks.",
         "A larger MASU_PROF_RATE takes fewer samples, and less memory.",
     )
 }
@@ -230,9 +230,9 @@ fn profile(account: &Account) -> Option<Advice> {
 fn guards(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Guards, Kind::GuardRecords]),
-        "{} are guarded blocks, and what is known of them.",
-        "Each small block that the option guard samples has a page or two to itself while it lives, and a record with \
-         the stacks of its allocation and its free.",
+        "{} are guarded blocks and their records.",
+        "Each small block that the option guard samples has a page or two to itself while it is live, and a record \
+         with the stacks of its allocation and its free.",
         "A smaller guard_slots bounds both; a rarer guard:1/N reaches that bound later.",
     )
 }
@@ -241,9 +241,9 @@ fn hooked(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::FreeHooked]),
         "{} are free in memory of the program's own hooks.",
-        "It goes back after the decay time, if the hooks take it back, and only by calls of the program: \
+        "It goes back after the decay time if the hooks accept it, and only during calls of the program: \
          the background thread calls no hooks.",
-        "`mallctl(\"arena.<i>.purge\")` has it go now; hooks without `dalloc`, `decommit` and purges keep it for ever.",
+        "`mallctl(\"arena.<i>.purge\")` returns it now. Hooks without `dalloc`, `decommit` and purges keep it forever.",
     )
 }
 
@@ -251,11 +251,11 @@ fn hardened(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::FreeHardened, Kind::HardenedRecords]),
         "{} are free memory and records of the hardened heap.",
-        "What was freed waits in quarantine, and a slab's pages go back only when none of its blocks is in use: slots are \
-         drawn, so that the live ones lie far apart.",
+        "Freed blocks wait in quarantine, and a slab's pages go back only when none of its blocks is in use. Slots are \
+         chosen at random, so live blocks lie far apart.",
         format!(
-            "`masu purge -p {}` gives back slabs without blocks. A smaller quarantine_random and quarantine_queue hold \
-             less of what was freed.",
+            "`masu purge -p {}` returns empty slabs. With a smaller quarantine_random and quarantine_queue, fewer freed \
+             blocks wait.",
             account.process
         ),
     )
@@ -264,8 +264,8 @@ fn hardened(account: &Account) -> Option<Advice> {
 fn anonymous(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Anonymous]),
-        "{} are anonymous mappings that masu does not know of.",
-        "The program maps them itself, past malloc: a garbage collector's heap, a just-in-time compiler's code, an \
+        "{} are anonymous mappings that are not masu's.",
+        "The program maps them itself, without malloc: a garbage collector's heap, a just-in-time compiler's code, an \
          interpreter's arenas (Python's objects of up to 512 bytes), or another allocator linked into it.",
         format!(
             "`masu doctor -p {}` names other allocators. For Python, PYTHONMALLOC=malloc sends its objects to masu.",
@@ -278,17 +278,17 @@ fn brk(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Brk]),
         "{} lie in the brk area, which masu does not use.",
-        "Another allocator is in the process, or one was before masu took over.",
-        format!("`masu doctor -p {}` says whose malloc each file gets.", account.process),
+        "Another allocator is at work in the process, or was before masu took over.",
+        format!("`masu doctor -p {}` says which malloc each file gets.", account.process),
     )
 }
 
 fn programs(account: &Account) -> Option<Advice> {
     some(
         sum(account, &[Kind::Programs, Kind::Files]),
-        "{} are files: the program, its libraries, and data files that it has mapped.",
-        "Most of that is shared with other processes that run the same files, and the kernel drops what is clean when \
-         memory gets scarce.",
+        "{} are mapped files: the program, its libraries, and data.",
+        "Processes that map the same files share most of that, and the kernel drops clean pages when memory gets \
+         scarce.",
         "`Pss` in /proc/PID/smaps_rollup counts only this process's share."
             .replace("PID", &account.process.to_string()),
     )
@@ -299,7 +299,7 @@ fn stacks(account: &Account) -> Option<Advice> {
         sum(account, &[Kind::Stacks]),
         "{} are threads' stacks.",
         "A stack keeps the pages of its deepest call until its thread ends.",
-        "Fewer threads, or less depth, take less.",
+        "Fewer threads, or less depth, take less memory.",
     )
 }
 
@@ -308,7 +308,8 @@ fn shared(account: &Account) -> Option<Advice> {
         sum(account, &[Kind::Shared]),
         "{} are memory that the process shares with others.",
         "Each of these processes counts it in full in its RSS.",
-        "Look at Pss in smaps_rollup, which counts each one's share.",
+        "`Pss` in /proc/PID/smaps_rollup counts only this process's share."
+            .replace("PID", &account.process.to_string()),
     )
 }
 
@@ -316,7 +317,7 @@ fn swapped(account: &Account) -> Option<Advice> {
     some(
         account.swapped,
         "{} more are swapped out.",
-        "The system had too little memory; the RSS does not count them.",
+        "The system had too little memory. The RSS does not count them.",
         "They come back when the program touches them.",
     )
 }
@@ -379,17 +380,17 @@ mod tests {
         (account.medium_blocks, account.huge_blocks) = (1, 1);
         account.allocated = 200 << 20;
         let [live, free] = &of(&account)[..] else { panic!("{:?}", of(&account)) };
-        let said = "most of all 300 blocks of up to 1 KiB (300 KiB). 200 MiB more of its blocks are not resident.";
+        let said = "mainly 300 blocks of up to 1 KiB (300 KiB). 200 MiB more of its blocks are not resident.";
         assert!(live.why.contains(said), "{live:?}");
-        assert!(free.why.contains("Most of them, 200 KiB, are among blocks of 1 KiB"), "{free:?}");
+        assert!(free.why.contains("The largest part, 200 KiB, is in blocks of 1 KiB"), "{free:?}");
     }
 
     #[test]
     fn what_threads_keep_is_not_taken_where_decay_is_never() {
         let mut account = account(&[(Kind::Bins, 1 << 20)]);
-        assert!(only(&account).why.contains("is taken from it after 500 ms; its bins stay"));
+        assert!(only(&account).why.contains("from a sleeping thread after 500 ms; its bins stay"));
         account.going_back.decay_ms = None;
-        assert!(only(&account).why.contains("stays with it, since decay is never; its bins stay"));
+        assert!(only(&account).why.contains("keeps all of them, since decay is never"));
     }
 
     #[test]
@@ -407,7 +408,7 @@ mod tests {
         assert!(little.why.contains("less than 4 MiB") && little.why.contains("its own lists"));
         assert!(little.todo.contains("background_thread:on,budget:1MiB"), "{little:?}");
         account.going_back.background = true;
-        assert!(only(&account).why.ends_with("they go back within 500 ms."));
+        assert!(only(&account).why.ends_with("returns them within 500 ms."));
         account.going_back.decay_ms = None;
         assert_eq!(only(&account).why, "They stay, since decay is set to never.");
     }

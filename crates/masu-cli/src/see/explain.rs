@@ -30,7 +30,7 @@ Examples:
   masu explain --core core.1234 --json | jq .fault
   masu explain --most 40 PID || echo 'masu holds more than 40 % of the RSS'
 
-The sum agrees with the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates much meanwhile,
+The sum agrees with the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates heavily meanwhile,
 the best of five attempts is shown. A live block counts with its size class, not with the size requested.
 
 Exit codes:

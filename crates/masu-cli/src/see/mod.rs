@@ -85,13 +85,13 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err("write 500ms, 2s, 5m or 1h".into()),
     };
     let seconds = number.parse::<f64>().map_err(|_| "write 500ms, 2s, 5m or 1h")? * factor;
-    Duration::try_from_secs_f64(seconds).map_err(|_| "it is too long a time".into())
+    Duration::try_from_secs_f64(seconds).map_err(|_| "the time is too long".into())
 }
 
 /// A duration in which something can happen.
 pub fn span(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("it takes some time, such as 500ms or 30s".into()),
+        Duration::ZERO => Err("it takes a time above zero, such as 500ms or 30s".into()),
         span => Ok(span),
     }
 }

@@ -92,7 +92,7 @@ pub fn most(peak: Peak) -> String {
 /// The charts and what is to be said of them.
 pub fn draw(name: &str, process: u32, samples: &[Sample], peak: Peak, frame: Frame) -> String {
     let Some(last) = samples.last() else {
-        return format!("{name} ended before it could be looked at\n");
+        return format!("{name} ended before it could be read\n");
     };
     let resident = curve(samples, |sample| sample.resident);
     let free = curve(samples, |sample| sample.free);

@@ -19,10 +19,10 @@ const BETWEEN: Duration = Duration::from_millis(20);
 
 /// Make a process return its free memory at once.
 ///
-/// A process returns free memory by itself after the decay time. This makes it return the memory now, with what
-/// threads cache: before a measurement, or because memory is short. The process does it in its background thread, or
-/// when a malloc or free of any thread next takes a slow path. Calls that only use the thread's own lists take
-/// none. Nothing is stopped, and no signal is sent.
+/// A process returns free memory by itself after the decay time. This makes it return the memory now, including what
+/// threads cache: before a measurement, for example, or when memory is short. The process does it in its background
+/// thread, or when a malloc or free of any thread next takes a slow path. Calls that only use the thread's own lists
+/// take none. Nothing is stopped, and no signal is sent.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -64,9 +64,9 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         if start.elapsed() >= order.wait {
             let dirty = engines.iter().map(|engine| engine.figures.dirty).sum();
             print(&format!(
-                "process {} has not got to it: what its threads allocate and free at present, if anything, stays on \
-                 their own lists. It holds {} of free pages, and gives them back once its threads take or free more \
-                 than those lists hold.\n",
+                "process {} has not reacted yet: its threads are idle, or allocate and free only from their own \
+                 lists. It holds {} of free pages, and returns them once its threads take or free more than those \
+                 lists hold.\n",
                 order.pid,
                 Bytes(dirty)
             ))?;
@@ -84,7 +84,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     }
     let after = masu_inspect::account::rss(order.pid).map_err(said)?;
     print(&format!(
-        "process {} gave {} back: {} resident before, {} now\n",
+        "process {} returned {}: {} resident before, {} now\n",
         order.pid,
         Bytes(given),
         Bytes(before),

@@ -149,7 +149,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let peak = end.map(|end| end.peak).filter(|&peak| peak > 2 * own_peak());
     let peak = sampler.peak(is_there && end.is_none(), peak);
     if child.is_some() && end.is_none() {
-        eprintln!("masu: `{name}` (process {process}) goes on");
+        eprintln!("masu: `{name}` (process {process}) is still running");
     }
     // A command that could not be started has reported it.
     if sampler.samples.is_empty() && !status.is_none_or(|status| status.success()) {

@@ -33,7 +33,7 @@ Examples:
 
 Exit codes:
   0 every option is known    1 one is not; the nearest known one is named
-  2 wrong command line, or a variable of no allocator")]
+  2 wrong command line, or a variable of no known allocator")]
 pub struct Translate {
     /// Print only the variables to set for `masu run`, one NAME=VALUE per line
     #[arg(long)]
@@ -60,7 +60,7 @@ pub fn run(order: &Translate) -> Result<u8, Failure> {
             describe(variable, name, value, &mut out);
         }
         if given.is_empty() {
-            out.push_str("Nothing here sets an option of another allocator.\n");
+            out.push_str("No variable here sets an option of another allocator.\n");
         }
     }
     let mut settings = settings(&translated);
@@ -116,7 +116,7 @@ fn assignments(word: &str) -> Vec<Result<(String, String), Failure>> {
     let parts = if words.iter().all(|word| named(word)) { words } else { vec![word] };
     let pair = |part: &str| match part.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.trim_matches(['"', '\'']).into())),
-        None => Err(Failure::new(USAGE, format!("`{part}` is no NAME=VALUE"))
+        None => Err(Failure::new(USAGE, format!("`{part}` is not NAME=VALUE"))
             .remedy("as in: masu translate MALLOC_CONF=dirty_decay_ms:2000")),
     };
     parts.into_iter().map(pair).collect()
@@ -125,7 +125,7 @@ fn assignments(word: &str) -> Vec<Result<(String, String), Failure>> {
 fn one(name: &str, value: &str) -> Result<Variable, Failure> {
     Variable::read(name, value).ok_or_else(|| {
         let failure =
-            Failure::new(USAGE, format!("{name} is a variable of no allocator known here"));
+            Failure::new(USAGE, format!("{name} is not a variable of any known allocator"));
         failure.remedy(match variables::near(name) {
             Some(meant) => format!("did you mean {meant}?"),
             None if name.starts_with("MASU_") => "it is masu's own: `masu run --help`".to_owned(),

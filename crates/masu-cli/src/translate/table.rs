@@ -54,21 +54,24 @@ enum How {
 const ON: [&str; 2] = ["on", "off"];
 const ONE: [&str; 2] = ["1", "0"];
 
-const POOL: &str = "memory comes from one pool, and what one thread frees serves all";
-const CACHES: &str = "caches follow what a thread does; MASU_RUN_CACHE bounds what it keeps of blocks of 16 KiB to 1 MiB";
-const AT_ONCE: &str = "memory that goes back is gone at once, not lazily";
-const BY_TIME: &str = "memory goes back by its age (MASU_DECAY), wherever it lies";
+const POOL: &str = "memory comes from one pool, and what one thread frees serves all threads";
+const CACHES: &str =
+    "caches adapt to the thread; MASU_RUN_CACHE bounds its cache of blocks of 16 KiB to 1 MiB";
+const AT_ONCE: &str = "memory is returned at once, not lazily";
+const BY_TIME: &str = "memory is returned by its age (MASU_DECAY), wherever it lies";
 const NO_RESERVE: &str =
     "nothing is reserved ahead; MASU_POPULATE=1 faults memory in when it is taken";
-const PROFILE: &str = "`masu prof -- COMMAND` shows who allocates what is in use";
+const PROFILE: &str = "`masu prof -- COMMAND` shows which code allocates the memory in use";
 const LEAKS: &str =
     "`masu prof --leaks -- COMMAND` lists what is in use at the end, and can fail a test";
-const CHECKS: &str = "a double free is found until the block is handed out again, as a rule, and a free inside a block always; MASU_POLICY=debug finds overflows and uses after free, MASU_POLICY=hardened also zeroes blocks";
+const CHECKS: &str = "a double free is usually found until the block is handed out again, and a free inside a block \
+                      always; MASU_POLICY=debug finds overflows and uses after free, MASU_POLICY=hardened also \
+                      zeroes blocks";
 const STACKS: &str = "stacks are taken from unwinding tables";
 const GROWS: &str = "blocks above 1 MiB have pages of their own and grow without being copied";
 const ONE_THREAD: &str = "there is at most one background thread";
-const LAYOUT: &str = "how memory is laid out is not a setting";
-const HUGE: &str = "huge pages are used where a program fills them; MASU_HUGE_PAGES=off is never";
+const LAYOUT: &str = "the layout of memory cannot be set";
+const HUGE: &str = "huge pages are used where a program fills them; MASU_HUGE_PAGES=off uses none";
 const HUGETLB: &str = "on: hugetlbfs has no counterpart; transparent huge pages are the nearest";
 
 /// The rows; a name that ends in `*` matches as a prefix.
@@ -84,7 +87,7 @@ const ROWS: &[(Family, &[&str], How)] = {
             Jemalloc,
             &["stats_print_opts", "stats_interval", "stats_interval_opts"],
             Missing(
-                "MASU_SHOW_STATS=json and MASU_STATS_FILE say how and where statistics go, at exit",
+                "MASU_SHOW_STATS=json and MASU_STATS_FILE set the format and the file of statistics at exit",
             ),
         ),
         (Jemalloc, &["confirm_conf"], Switch("VERBOSE", ONE)),
@@ -162,7 +165,8 @@ const ROWS: &[(Family, &[&str], How)] = {
                 "debug_double_free_max_scan",
             ],
             Missing(
-                "a mistake ends the program with one line on stderr (MASU_ON_ERROR=report goes on), and a malloc without memory returns null",
+                "a mistake ends the program with one line on stderr (MASU_ON_ERROR=report continues), and malloc \
+                 returns null when memory is out",
             ),
         ),
         (Mimalloc, &["SHOW_STATS"], Switch("SHOW_STATS", ONE)),
@@ -205,12 +209,12 @@ const ROWS: &[(Family, &[&str], How)] = {
             ],
             Nothing(NO_RESERVE),
         ),
-        (Mimalloc, &["MAX_ERRORS", "MAX_WARNINGS"], Nothing("each mistake is told once")),
+        (Mimalloc, &["MAX_ERRORS", "MAX_WARNINGS"], Nothing("each mistake is reported once")),
         (Mimalloc, &["GUARDED_SAMPLE_RATE"], Share("GUARD")),
         (
             Mimalloc,
             &["GUARDED_*", "UNSAFE_GUARDED_*"],
-            Nothing("guarded blocks are drawn among all small ones, and end at a page's end"),
+            Nothing("guarded blocks are chosen among all small ones, and end at the end of a page"),
         ),
         (Mimalloc, &["PROFILE_*"], Missing(PROFILE)),
         (
@@ -285,7 +289,7 @@ const ROWS: &[(Family, &[&str], How)] = {
             Tcmalloc,
             &["PAGE_FENCE_*", "MAX_FREE_QUEUE_SIZE", "RECLAIM_MEMORY"],
             Nothing(
-                "MASU_POLICY=debug, MASU_GUARD_SLOTS and MASU_QUARANTINE_QUEUE say what is checked and for how long",
+                "MASU_POLICY=debug, MASU_GUARD_SLOTS and MASU_QUARANTINE_QUEUE set what is checked and for how long",
             ),
         ),
         (Glibc, &["MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST"], Nothing(POOL)),
@@ -359,22 +363,22 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
         },
         If(key, own) => match truth(value) {
             Some(true) => set(key, own),
-            Some(false) => Meaning::Nothing("it is as masu is by itself"),
+            Some(false) => Meaning::Nothing("masu does that by default"),
             None => Meaning::BadValue("true or false"),
         },
         Share(key) => match value.parse::<u32>() {
             Ok(0) => Meaning::Nothing("0 is none, as on masu"),
             Ok(number) => set(key, &format!("1/{number}")),
-            Err(_) => Meaning::BadValue("a number: one block in so many"),
+            Err(_) => Meaning::BadValue("a number N: one block in N"),
         },
-        Prefix(_) if value.is_empty() => Meaning::BadValue("what the names of files begin with"),
+        Prefix(_) if value.is_empty() => Meaning::BadValue("the beginning of file names"),
         Prefix(key) => set(key, &format!("{value}.%p")),
         Words(key, words) => match words.iter().find(|(word, _)| *word == value || *word == "*") {
             Some((_, Some(own))) => match own.split_once(": ") {
                 Some((own, note)) => Meaning::Set(vec![(format!("MASU_{key}"), own.into())], note),
                 None => set(key, own),
             },
-            Some((_, None)) => Meaning::Nothing("it is as masu is by itself"),
+            Some((_, None)) => Meaning::Nothing("masu does that by default"),
             None => Meaning::BadValue("another value"),
         },
         Mebibytes(key) => match value.parse::<u64>() {
@@ -441,12 +445,7 @@ mod tests {
             (Family::Tcmalloc, "AGGRESSIVE_DECOMMIT", "t", set("MASU_DECAY", "0")),
             (Family::Tcmalloc, "HEAPPROFILE", "/tmp/heap", set("MASU_PROF_FILE", "/tmp/heap.%p")),
             (Family::Tcmalloc, "HEAP_LIMIT_MB", "512", set("MASU_LIMIT_HARD", "512MiB")),
-            (
-                Family::Tcmalloc,
-                "RELEASE_RATE",
-                "10",
-                Meaning::Nothing("it is as masu is by itself"),
-            ),
+            (Family::Tcmalloc, "RELEASE_RATE", "10", Meaning::Nothing("masu does that by default")),
             (Family::Tunable, "glibc.malloc.hugetlb", "1", set("MASU_HUGE_PAGES", "on")),
         ] {
             assert_eq!(meaning(family, key, value), expected, "{key}:{value}");

@@ -33,7 +33,7 @@ impl Service {
         let name = name.strip_suffix(".service").unwrap_or(name);
         let odd = |c: char| !(c.is_ascii_alphanumeric() || "@-_.:\\".contains(c));
         if name.is_empty() || name.starts_with(['.', '-']) || name.contains(odd) {
-            return Err(Failure::new(USAGE, format!("`{name}` is no name of a service"))
+            return Err(Failure::new(USAGE, format!("`{name}` is not the name of a service"))
                 .remedy("systemctl list-units --type=service shows them"));
         }
         let full = format!("{name}.service");
@@ -107,8 +107,8 @@ impl Service {
         let name = self.name.trim_end_matches(".service");
         let instances = instances(&self.root, name);
         let remedy = match &instances[..] {
-            [] => format!("name the one that it stands for: systemctl list-units '{name}*'"),
-            names => format!("name the one that it stands for: {}", names.join(" or ")),
+            [] => format!("name the one that runs: systemctl list-units '{name}*'"),
+            names => format!("name the one that runs: {}", names.join(" or ")),
         };
         Err(Failure::new(USAGE, format!("{} runs nothing itself", self.name)).remedy(remedy))
     }

@@ -20,7 +20,7 @@ use crate::conf;
 use crate::failure::{Failure, REFUSED, warn};
 use crate::library;
 
-/// Run a systemd service on masu, or no longer.
+/// Run a systemd service on masu, or stop doing so.
 ///
 /// Writes a drop-in file that preloads masu into the service. Nothing else is changed, and the service keeps running
 /// as it is until it is restarted.
@@ -62,7 +62,7 @@ pub struct Unit {
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
-    /// The machine's files under this directory
+    /// Read the machine's files under this directory
     #[arg(long, value_name = "DIR", hide = true)]
     pub root: Option<PathBuf>,
 }
@@ -111,7 +111,7 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
         let problem =
             format!("{} sets LD_PRELOAD in {file}, which wins over any drop-in", service.name);
         return Err(Failure::new(REFUSED, problem)
-            .remedy(format!("put {} in front of what it names there", library.display())));
+            .remedy(format!("put {} first in that list", library.display())));
     }
     let mut settings = vec![("LD_PRELOAD".to_owned(), preload)];
     settings.extend(conf::of_unit(&order.conf, order.policy.as_deref())?);
@@ -123,7 +123,7 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
         ));
     }
     let mut text = format!(
-        "{MARK} {0}`; `masu unit --remove {0}` takes it away.\n[Service]\n",
+        "{MARK} {0}`; `masu unit --remove {0}` removes it.\n[Service]\n",
         service.name.trim_end_matches(".service")
     );
     for (name, value) in settings {
@@ -152,14 +152,14 @@ fn remove(name: &str, directory: &Path, file: &Path, shown: &str) -> Result<u8, 
     match fs::remove_file(file) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            print(&format!("{name} has no drop-in of masu's: nothing to take away.\n"))?;
+            print(&format!("{name} has no drop-in file from masu: there is nothing to remove.\n"))?;
             return Ok(0);
         }
         Err(error) => return Err(cannot("remove", shown, &error, name)),
     }
     // Other files keep the directory.
     let _ = fs::remove_dir(directory);
-    print(&format!("{shown} is gone. For it to take effect:\n{}", after(name)))?;
+    print(&format!("{shown} is removed. For that to take effect:\n{}", after(name)))?;
     Ok(0)
 }
 

@@ -157,7 +157,7 @@ fn notes(all: &All, rows: &[Row], text: &mut String) {
     if !missed.is_empty() {
         let _ = writeln!(
             text,
-            "\n  {RED}✗{RED:#} LD_PRELOAD names masu there, and masu does not serve."
+            "\n  {RED}✗{RED:#} LD_PRELOAD names masu there, but masu does not serve."
         );
         let _ = writeln!(text, "    {RED}→{RED:#} masu doctor -p {}", missed.join(" "));
     }

@@ -32,7 +32,7 @@ const CALLS: &[Call] = &[
     },
     Call {
         name: "madvise",
-        without: "no memory goes back while the program runs",
+        without: "no memory is returned while the program runs",
         attempt: || {
             // SAFETY: advice on an empty range has no effect.
             invalid(unsafe { libc::syscall(libc::SYS_madvise, 0, 0, libc::MADV_NORMAL) })
@@ -58,7 +58,7 @@ const CALLS: &[Call] = &[
     },
     Call {
         name: "clock_gettime",
-        without: "memory goes back on malloc_trim only",
+        without: "memory is returned by malloc_trim only",
         attempt: || {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
             // SAFETY: `time` outlives the call, which writes one timespec.
@@ -80,7 +80,7 @@ const CALLS: &[Call] = &[
     },
     Call {
         name: "clone",
-        without: "there is no background thread: an idle program keeps what it has freed",
+        without: "there is no background thread: an idle program keeps its free memory",
         attempt: || {
             // SAFETY: CLONE_SIGHAND without CLONE_VM is invalid, so nothing is started.
             invalid(unsafe { libc::syscall(libc::SYS_clone, libc::CLONE_SIGHAND, 0, 0, 0, 0) })
@@ -128,9 +128,10 @@ fn refused(call: &Call) -> Option<Finding> {
         Outcome::Refused(error) => {
             Finding::warning(ID, format!("`{name}` is refused ({error}): {without}."))
         }
-        Outcome::Fatal => {
-            Finding::problem(ID, format!("The seccomp filter kills who calls `{name}`."))
-        }
+        Outcome::Fatal => Finding::problem(
+            ID,
+            format!("The seccomp filter kills the process when it calls `{name}`."),
+        ),
     };
     Some(finding.fix(format!(
         "allow `{name}` in the seccomp profile; docs/syscalls.md (in share/doc/masu, or the \

@@ -158,8 +158,8 @@ impl Container {
         let needed = current.saturating_sub(self.memory_idle_files.unwrap_or(0));
         if needed >= max - max / 10 {
             let soft = (max / 10 * 8) >> 20;
-            Finding::warning(ID, format!("{sentence}: at the limit the kernel kills."))
-                .fix(format!("a larger limit, or masu run --soft-limit {}MiB", soft.max(1)))
+            Finding::warning(ID, format!("{sentence}: at the limit, the kernel kills a process."))
+                .fix(format!("raise the limit, or use masu run --soft-limit {}MiB", soft.max(1)))
         } else {
             Finding::ok(ID, format!("{sentence}."))
         }
@@ -171,12 +171,12 @@ impl Container {
             Finding::warning(
                 "container.memory_high",
                 format!(
-                    "{} in use is above memory.high, {}: the kernel slows the processes down.",
+                    "{} in use is above memory.high, {}: the kernel slows these processes down.",
                     Bytes(current),
                     Bytes(high)
                 ),
             )
-            .fix("a larger memory.high, or masu run --policy low-memory")
+            .fix("raise memory.high, or use masu run --policy low-memory")
         })
     }
 
@@ -186,9 +186,9 @@ impl Container {
         Some(
             Finding::warning(
                 "container.killed",
-                format!("The kernel has killed here for memory {times}."),
+                format!("The kernel has killed processes here for lack of memory {times}."),
             )
-            .fix("masu run --limit SIZE: malloc fails before the kernel kills"),
+            .fix("with masu run --limit SIZE, malloc fails before the kernel kills"),
         )
     }
 

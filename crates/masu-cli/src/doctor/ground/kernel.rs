@@ -11,8 +11,8 @@ const FEATURES: &[((u32, u32), &str, &str)] = &[
     ((4, 14), "membarrier", "caches of sleeping threads keep their few MiB"),
     ((4, 17), "MAP_FIXED_NOREPLACE", "masu probes for free addresses with hints instead"),
     ((5, 7), "MREMAP_DONTUNMAP", "realloc of blocks above 1 MiB copies instead of moving pages"),
-    ((5, 14), "MADV_POPULATE_WRITE", "fresh memory comes by one page fault for each page"),
-    ((5, 18), "MADV_DONTNEED_LOCKED", "after mlockall no memory goes back"),
+    ((5, 14), "MADV_POPULATE_WRITE", "each page of fresh memory costs a page fault"),
+    ((5, 18), "MADV_DONTNEED_LOCKED", "after mlockall, no memory is returned"),
 ];
 
 /// The kernel.
@@ -48,13 +48,13 @@ impl Kernel {
                     "The kernel does not report memory pressure (/proc/pressure/memory), so masu \
                      cannot react to it.",
                 )
-                .fix("boot with psi=1, if the kernel is built with CONFIG_PSI"),
+                .fix("boot with psi=1 if the kernel is built with CONFIG_PSI"),
             );
         }
         if self.no_new_privileges == Some(true) {
             findings.push(Finding::ok(
                 "kernel.no_new_privileges",
-                "No program can gain rights here (no_new_privs), so set-user-ID programs run on \
+                "No program can gain privileges here (no_new_privs), so set-user-ID programs run on \
                  masu too.",
             ));
         }
@@ -67,7 +67,10 @@ impl Kernel {
             return Finding::note(ID, "The kernel's version could not be read.");
         };
         let Some(version) = parse(release) else {
-            return Finding::note(ID, format!("The kernel's version `{release}` says nothing."));
+            return Finding::note(
+                ID,
+                format!("The kernel's version `{release}` cannot be interpreted."),
+            );
         };
         let missing: Vec<_> = FEATURES.iter().filter(|(since, _, _)| version < *since).collect();
         let Some(((major, minor), _, _)) = missing.last() else {

@@ -65,8 +65,7 @@ impl Limits {
             findings.push(Finding::note(
                 "limits.locked",
                 format!(
-                    "The process has {} locked in memory: what masu gives back of it needs Linux \
-                     5.18 to leave.",
+                    "The process has {} locked in memory: masu can return locked memory only from Linux 5.18 on.",
                     Bytes(locked)
                 ),
             ));
@@ -82,8 +81,8 @@ fn confined(id: &'static str, what: &str, letter: char, limit: u64) -> Option<Fi
         Finding::warning(
             id,
             format!(
-                "`ulimit -{letter}` allows {shown} of {what}, which counts what is mapped and not \
-                 what is used: malloc fails well before that much is in use."
+                "`ulimit -{letter}` allows {shown} of {what}, which counts mapped memory, not memory in use: malloc \
+                 fails well before that much is in use."
             ),
         )
         .fix(format!("{fix}, and limit memory itself: masu run --limit {}", whole(limit)))

@@ -74,8 +74,8 @@ impl Memory {
             Finding::note(
                 ID,
                 format!(
-                    "Pages are {shown}: memory goes back in pieces of that size, so sparse memory \
-                     stays longer than with 4 KiB."
+                    "Pages are {shown}: memory is returned in pieces of that size, so sparse memory stays longer \
+                     than with pages of 4 KiB."
                 ),
             )
         })
@@ -84,14 +84,14 @@ impl Memory {
     fn huge_pages(&self) -> Option<Finding> {
         const ID: &str = "memory.huge_pages";
         Some(match self.huge_pages.as_deref() {
-            Some("madvise") => Finding::ok(ID, "Transparent huge pages are there if asked for."),
+            Some("madvise") => Finding::ok(ID, "Transparent huge pages are available on request."),
             Some("always") => Finding::ok(
                 ID,
                 "Transparent huge pages are always on; masu forbids them for its small heaps.",
             ),
             Some("never") => Finding::note(
                 ID,
-                "Transparent huge pages are off, so large heaps are made of small pages.",
+                "Transparent huge pages are off, so large heaps consist of small pages.",
             )
             .fix(format!("echo madvise > {HUGE_PAGES}/enabled")),
             Some(_) => return None,
@@ -105,8 +105,7 @@ impl Memory {
         stalls.then(|| {
             Finding::warning(
                 "memory.huge_pages_defrag",
-                "Any page fault may stop to make a huge page (defrag is `always`), in every \
-                 program, for milliseconds.",
+                "Any page fault, in any program, may take milliseconds to make a huge page (defrag is `always`).",
             )
             .fix(format!("echo defer+madvise > {HUGE_PAGES}/defrag"))
         })
@@ -118,10 +117,10 @@ impl Memory {
             0 => Finding::ok(ID, "Overcommit is heuristic (0)."),
             1 => Finding::note(
                 ID,
-                "Overcommit is unlimited (1): malloc does not fail, the kernel kills a process \
-                 instead when memory is out.",
+                "Overcommit is unlimited (1): malloc does not fail; when memory is out, the kernel kills a process \
+                 instead.",
             )
-            .fix("masu run --limit SIZE makes malloc fail before that"),
+            .fix("with masu run --limit SIZE, malloc fails before that"),
             2 => {
                 let ratio = self.overcommit_ratio.unwrap_or(50);
                 let (limit, now) = (self.commit_limit?, self.committed?);
@@ -132,7 +131,7 @@ impl Memory {
                     Bytes(limit)
                 );
                 let fix = format!(
-                    "sysctl vm.overcommit_memory=0, or a larger vm.overcommit_ratio (now {ratio})"
+                    "sysctl vm.overcommit_memory=0, or raise vm.overcommit_ratio (now {ratio})"
                 );
                 // A single service can easily request a tenth.
                 if left < limit / 10 {
@@ -152,8 +151,7 @@ impl Memory {
             Finding::warning(
                 ID,
                 format!(
-                    "A process may have {count} mappings only, which threads, libraries and files \
-                     share with malloc."
+                    "A process may have only {count} mappings, which threads, libraries and files share with malloc."
                 ),
             )
             .fix(format!("sysctl vm.max_map_count={MAPPINGS}"))

@@ -40,7 +40,7 @@ pub struct Ended {
     masu: String,
     /// Its threads.
     threads: usize,
-    /// The signal that ended it; null if it was dumped while it ran.
+    /// The signal that ended it; null if it was dumped while it was running.
     signal: Option<Ending>,
     /// The access that faulted; null if the signal has no address.
     fault: Option<Fault>,
@@ -112,7 +112,7 @@ pub fn explain(path: &Path) -> Result<Ended, Failure> {
             _ => format!("--core: `{}` cannot be read: {error}", path.display()),
         };
         Failure::new(USAGE, problem).remedy(
-            "`ulimit -c unlimited` has the kernel write one; `coredumpctl dump -o FILE` gets one from systemd",
+            "with `ulimit -c unlimited`, the kernel writes one; `coredumpctl dump -o FILE` gets one from systemd",
         )
     })?;
     let memory = Memory::of_core(core);
@@ -124,9 +124,10 @@ fn unknown(error: &Error, path: &Path) -> Failure {
     match error {
         Error::NoMasu(_) => Failure::new(
             USAGE,
-            format!("--core: in `{}` there is no masu, or its file is no longer there", path.display()),
+            format!("--core: `{}` contains no masu, or the file of masu no longer exists", path.display()),
         )
-        .remedy("the program's own files must be where they were, unchanged: read the core file on the same machine"),
+        .remedy("the program's files must be unchanged and in the same place: read the core file on the same \
+                 machine"),
         error => failure(error),
     }
 }

@@ -196,7 +196,7 @@ fn of_tables(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<Fo
                 let bytes = tables.run(chunk, first) * l.unit;
                 Found::block(What::Medium, "block of", raw(start, bytes, None))
             }
-            None => Found::none(What::Free, "free memory of masu's: no block is there"),
+            None => Found::none(What::Free, "free memory of masu: no block is there"),
         }));
     }
     let found = tables.huge().find(|(at, len, _)| (*at..at + len).contains(&address));
@@ -204,7 +204,7 @@ fn of_tables(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<Fo
         Some((at, _, Huge::Live(bytes))) => {
             Found::block(What::Huge, "block of", raw(at, bytes, Some(true)))
         }
-        Some(_) => Found::none(What::Free, "a huge block that was freed was there"),
+        Some(_) => Found::none(What::Free, "a huge block was there, and was freed"),
         None => Found::none(What::Tables, "masu's own tables, or addresses that it has not used"),
     }))
 }

@@ -8,7 +8,7 @@ use super::{Ended, Stack};
 pub fn render(ended: &Ended) -> String {
     let how = match &ended.signal {
         Some(signal) => format!("ended by {}", signal.name),
-        None => "dumped while it ran".into(),
+        None => "dumped while it was running".into(),
     };
     let thread = ended.at.as_ref().map_or(0, |stack| stack.thread);
     let which = match ended.threads {
@@ -39,7 +39,7 @@ pub fn render(ended: &Ended) -> String {
             text.push_str("\nIts memory, as far as it was dumped:\n");
             text.push_str(&crate::see::text::render(account, &[]));
         }
-        None => text.push_str("\nToo little of its memory was dumped to say more.\n"),
+        None => text.push_str("\nToo little of its memory was dumped to show more.\n"),
     }
     text
 }

@@ -175,7 +175,7 @@ impl Screen {
                 });
                 self.said = match asked {
                     Ok(()) => format!(
-                        "process {process} gives free memory back at its next slow malloc or free"
+                        "process {process} will return free memory at its next malloc or free that takes a slow path"
                     ),
                     Err(error) => error.to_string(),
                 };

@@ -38,7 +38,7 @@ impl Sites {
     /// Returns the message shown meanwhile.
     pub fn progress(&self) -> String {
         let left = SPAN.saturating_sub(self.begun.elapsed()).as_secs() + 1;
-        format!("process {} is sampled, {left} s more   Esc ends that", self.process)
+        format!("process {} is being sampled, {left} s more   Esc ends that", self.process)
     }
 
     /// Ends it early: the profile so far is shown.
@@ -76,7 +76,7 @@ fn take(process: u32, stop: &AtomicBool) -> Result<String, Trouble> {
     drop(session);
     let Some(profile) = observed.profile else {
         return Ok(format!(
-            "process {process} has not allocated meanwhile, or too little to be noticed\n"
+            "process {process} has allocated nothing in this time, or too little to be sampled\n"
         ));
     };
     let symbols = Symbols::of(&profile);

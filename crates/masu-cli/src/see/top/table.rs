@@ -36,14 +36,12 @@ pub fn render(list: &List) -> String {
 pub fn note(list: &List) -> String {
     let mut text = String::new();
     if list.rows.is_empty() {
-        text.push_str(
-            "no process that may be read runs on masu; `masu run -- COMMAND` starts one\n",
-        );
+        text.push_str("no readable process runs on masu; `masu run -- COMMAND` starts one\n");
     }
     if list.refused > 0 {
         let _ = writeln!(
             text,
-            "not shown: {}, which may not be read; {}",
+            "not shown: {} that may not be read; {}",
             list.refused,
             match rustix::process::geteuid().is_root() {
                 true => masu_inspect::error::ROOT,
