@@ -48,6 +48,8 @@ pub struct Sampler {
     took: Duration,
     /// What the kernel says of the only process, `None` once there were several.
     peak: Option<u64>,
+    /// The page faults of the children that the process had waited for at the first look.
+    faults: Option<u64>,
 }
 
 struct Process {
@@ -67,6 +69,7 @@ impl Sampler {
             back: 0,
             took: Duration::ZERO,
             peak: Some(0),
+            faults: None,
         }
     }
 
@@ -85,6 +88,16 @@ impl Sampler {
         Peak { kib: seen.max(known.unwrap_or(0)), is_all }
     }
 
+    /// Notes whether the process has had children since the first look that have come and gone between two looks: it is
+    /// charged for their page faults once it has waited for them. This still shows when it has ended, until its parent
+    /// waits for it.
+    pub fn note_children(&mut self) {
+        let faults = faults_of_children(self.root);
+        if self.faults.is_some() && faults.is_some() && self.faults != faults {
+            self.peak = None;
+        }
+    }
+
     /// Looks. `false`: nobody is left.
     pub fn look(&mut self, second: f64) -> bool {
         let (start, busy) = (Instant::now(), busy());
@@ -93,6 +106,8 @@ impl Sampler {
             true => self.peak.map(|last| process::peak(self.root).unwrap_or(last)),
             false => None,
         };
+        self.faults = self.faults.or_else(|| faults_of_children(self.root));
+        self.note_children();
         // In its first moments a program may be something else yet.
         if self.asked.is_none_or(|asked| asked.elapsed() >= NEWS) || self.known.is_empty() {
             for process in family(self.root) {
@@ -148,12 +163,23 @@ fn busy() -> Duration {
     Duration::try_from(now).unwrap_or_default()
 }
 
+/// Returns the page faults of all children that a process has waited for. Every process has some.
+fn faults_of_children(process: u32) -> Option<u64> {
+    process::stat(process).map(|stat| stat.cminflt + stat.cmajflt)
+}
+
 fn purged(engines: &[Engine]) -> u64 {
     engines.iter().map(|engine| engine.figures.purged).sum()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+    use std::thread::sleep;
+
+    use masu_inspect::account;
+
     use super::*;
 
     #[test]
@@ -176,6 +202,27 @@ mod tests {
         assert_eq!(sampler.peak(false, None), Peak { kib: 80, is_all: false });
         sampler.peak = None;
         assert_eq!(sampler.peak(false, Some(100)), Peak { kib: 70, is_all: false });
+    }
+
+    #[test]
+    fn a_child_between_two_looks_is_another_process() {
+        let script = "read line; /bin/true; echo ended; read line";
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        // Until it is the shell, and no more this program.
+        while account::name(shell.id()) != "sh" {
+            sleep(Duration::from_millis(1));
+        }
+        let mut sampler = Sampler::new(shell.id());
+        assert!(sampler.look(0.0) && sampler.look(0.1));
+        assert!(sampler.peak(true, None).is_all);
+        shell.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0; 6]).unwrap();
+        assert!(children(shell.id()).is_empty() && sampler.look(0.2));
+        assert!(!sampler.peak(true, None).is_all);
+        shell.stdin = None;
+        shell.wait().unwrap();
     }
 
     #[test]

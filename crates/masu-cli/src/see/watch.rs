@@ -112,6 +112,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     // Whether the process is there at the end.
     let mut is_there = false;
     let end = loop {
+        sampler.note_children();
         if let Some(ended) = child.as_ref().and_then(|child| ended(child).ok().flatten()) {
             break Some(ended);
         }
