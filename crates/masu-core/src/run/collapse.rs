@@ -41,7 +41,10 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether there may be something to do in this process: a large heap, and huge pages.
 fn is_on() -> bool {
-    settings::huge_pages() && in_use_bytes() >= COLLAPSE_FROM && !region::is_scarce()
+    settings::huge_pages()
+        && in_use_bytes() >= COLLAPSE_FROM
+        && !region::is_scarce()
+        && huge::are_allowed()
 }
 
 /// Whether so many huge pages were split that it is worth a background thread.

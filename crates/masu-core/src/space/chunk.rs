@@ -84,8 +84,7 @@ pub fn fault_chunk(chunk: u32) -> bool {
 #[inline(never)]
 pub fn collapse_chunk(chunk: u32) -> bool {
     let at = address(chunk);
-    let collapse = || mem::collapse_huge(at, CHUNK);
-    huge::are_allowed() && huge::is_cheap(at) && unless_slow(&mut { collapse })
+    huge::is_cheap(at) && unless_slow(&mut || huge::collapse(at))
 }
 
 /// Makes a huge page, unless one was slow to get a short while ago. Returns whether it did.
@@ -95,10 +94,10 @@ fn unless_slow(make: &mut dyn FnMut() -> bool) -> bool {
     if SLOW_UNTIL.load(Ordering::Relaxed) > time::now_ms() {
         return false;
     }
-    let before = time::now_ms();
+    let (before, had) = (time::now_ms(), time::own_ms());
     let made = make();
-    let after = time::now_ms();
-    if after.saturating_sub(before) > SLOW {
+    let (after, has) = (time::now_ms(), time::own_ms());
+    if has.saturating_sub(had) > SLOW || after.saturating_sub(before) > LONG {
         // The kernel had to make room for this one: no huge page for a while.
         SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
     }
@@ -128,8 +127,11 @@ const LITTLE: usize = 2 * CHUNK;
 
 /// Until when no huge page is requested, in milliseconds of the clock.
 static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds above which a huge page took too long; the clock's resolution is up to 10.
+/// Milliseconds of processor time that are too many for a huge page, and milliseconds that are too long: on a busy machine
+/// most of those are other threads'.
 const SLOW: u64 = 20;
+/// See [`SLOW`].
+const LONG: u64 = 200;
 /// Milliseconds without huge pages after a slow one.
 const PAUSE: u64 = 10_000;
 /// Bytes in use, besides those inherited, from which on a pool that needs a fresh chunk counts as a growing heap: 32

@@ -1,20 +1,21 @@
 //! Huge pages: what the system allows, and where one would take no memory.
 
-use super::{auxv, file};
+use super::{Errno, auxv, file, mem};
 use crate::sync::{AtomicU8, Ordering};
 
 const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 const PAGES: usize = HUGE / PAGE;
 
-/// Whether the system may make huge pages where a program asks for them. Its administrator may have forbidden that, which
-/// the kernel does not heed in a call that collapses pages.
+static KNOWN: AtomicU8 = AtomicU8::new(0);
+const YES: u8 = 1;
+const NO: u8 = 2;
+
+/// Whether the kernel can collapse pages, as far as is known, and its administrator has not forbidden huge pages, which the
+/// kernel does not heed in that call.
 #[cold]
 #[inline(never)]
 pub fn are_allowed() -> bool {
-    const YES: u8 = 1;
-    const NO: u8 = 2;
-    static KNOWN: AtomicU8 = AtomicU8::new(0);
     if KNOWN.load(Ordering::Relaxed) == 0 {
         let mut text = [0; 64];
         let said = file::read(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text);
@@ -23,6 +24,16 @@ pub fn are_allowed() -> bool {
         KNOWN.store(if may && is_known_size { YES } else { NO }, Ordering::Relaxed);
     }
     KNOWN.load(Ordering::Relaxed) == YES
+}
+
+/// Puts the pages of one aligned huge page into one. Returns `false` if the kernel refuses; one that does not know how is
+/// not asked again. Contents do not change.
+pub fn collapse(at: usize) -> bool {
+    let done = mem::collapse_huge(at, HUGE);
+    if done == Err(Errno::EINVAL) {
+        KNOWN.store(NO, Ordering::Relaxed);
+    }
+    done.is_ok()
 }
 
 /// Pages of a huge page that may be without memory: 32 KiB.
@@ -59,7 +70,7 @@ pub fn is_cheap(at: usize) -> bool {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::sys::mem;
+    use crate::own_process::alone;
 
     #[test]
     fn a_huge_page_is_cheap_where_its_pages_are_there() {
@@ -72,10 +83,20 @@ mod tests {
                 ((at + page * PAGE) as *mut u8).write(1);
                 assert_eq!(is_cheap(at), page + 1 == PAGES - MISSING, "{page}");
             }
-            if are_allowed() && mem::collapse_huge(at, HUGE) {
+            if are_allowed() && collapse(at) {
                 assert_eq!((at as *const u8).read(), 1);
                 assert!(mem::is_resident(at + HUGE - PAGE), "one page takes the place of all");
             }
         }
+    }
+
+    // In a process of its own, because others ask too.
+    #[test]
+    fn a_kernel_that_does_not_know_how_is_asked_once() {
+        alone!(a_kernel_that_does_not_know_how_is_asked_once, || {
+            KNOWN.store(YES, Ordering::Relaxed);
+            assert!(!collapse(1), "no page begins there");
+            assert!(!are_allowed());
+        });
     }
 }

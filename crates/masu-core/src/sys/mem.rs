@@ -338,10 +338,13 @@ pub unsafe fn fault_huge(addr: usize, len: usize) -> bool {
     true
 }
 
-/// Has the kernel put the pages of one aligned huge page into one (Linux 6.1), and forbids huge pages there again. Returns
-/// `false` if it refused. Contents do not change.
-pub fn collapse_huge(addr: usize, len: usize) -> bool {
-    let done = allow_huge(addr, len) && madvise(addr, len, MADV_COLLAPSE).is_ok();
+/// Has the kernel put the pages of one aligned huge page into one (Linux 6.1), and forbids huge pages there again. Contents
+/// do not change.
+///
+/// # Errors
+/// The kernel's reason.
+pub fn collapse_huge(addr: usize, len: usize) -> Result<(), Errno> {
+    let done = madvise(addr, len, MADV_HUGEPAGE).and_then(|()| madvise(addr, len, MADV_COLLAPSE));
     forbid_huge(addr, len);
     done
 }

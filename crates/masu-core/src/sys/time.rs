@@ -40,17 +40,29 @@ pub fn now_ms() -> u64 {
 /// Nanoseconds since some fixed point.
 pub fn nanoseconds() -> u64 {
     const CLOCK_MONOTONIC: usize = 1;
-    let mut ts = [0i64; 2];
-    // SAFETY: the kernel writes one timespec (two words) into `ts`.
-    unsafe { syscall(nr::CLOCK_GETTIME, [CLOCK_MONOTONIC, ts.as_mut_ptr() as usize, 0, 0, 0, 0]) };
-    (ts[0] as u64).wrapping_mul(1_000_000_000).wrapping_add(ts[1] as u64)
+    let [seconds, rest] = ask_for(CLOCK_MONOTONIC);
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(rest)
+}
+
+/// Milliseconds of processor time that the calling thread has had.
+pub fn own_ms() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: usize = 3;
+    milliseconds(ask_for(CLOCK_THREAD_CPUTIME_ID))
 }
 
 fn ask() -> u64 {
-    let mut ts = [0i64; 2];
+    milliseconds(ask_for(CLOCK_MONOTONIC_COARSE))
+}
+
+fn milliseconds([seconds, nanoseconds]: [u64; 2]) -> u64 {
+    seconds.wrapping_mul(1000).wrapping_add(nanoseconds / 1_000_000)
+}
+
+/// Seconds and nanoseconds of a clock.
+#[inline(never)]
+fn ask_for(clock: usize) -> [u64; 2] {
+    let mut ts = [0u64; 2];
     // SAFETY: the kernel writes one timespec (two words) into `ts`.
-    unsafe {
-        syscall(nr::CLOCK_GETTIME, [CLOCK_MONOTONIC_COARSE, ts.as_mut_ptr() as usize, 0, 0, 0, 0])
-    };
-    (ts[0] as u64).wrapping_mul(1000).wrapping_add(ts[1] as u64 / 1_000_000)
+    unsafe { syscall(nr::CLOCK_GETTIME, [clock, ts.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    ts
 }
