@@ -184,6 +184,6 @@ mod tests {
             ("glibc", Role::Twin, &[]),
         ]);
         let said = sentence(&results, &results.workloads[0]);
-        assert!(said.starts_with("Nobody wins yet: how much two entries"), "{said}");
+        assert!(said.starts_with("Nobody wins yet: measuring how much two entries"), "{said}");
     }
 }
