@@ -126,7 +126,6 @@ impl Arena {
     /// No block of the heap may be used any more, by any thread, and no other thread may use the
     /// heap meanwhile.
     pub unsafe fn reset(&'static self) {
-        heap::beside();
         self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.empty() });
@@ -137,14 +136,15 @@ impl Arena {
     /// # Safety
     /// As there; and the heap must not be used any more.
     pub unsafe fn destroy(&'static self) {
-        heap::beside();
         self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.end() });
     }
 
     /// Ends the samples of all of the heap's blocks. O(samples).
+    #[inline(never)]
     fn end_samples(&'static self) {
+        heap::beside();
         if sampling::any_live() {
             prof::ended(|p| Arena::of(p).is_some_and(|heap| ptr::eq(heap, self)));
         }

@@ -10,17 +10,23 @@ use crate::report::Wrong;
 use crate::sharing;
 use crate::sync::Ordering;
 
-/// A block's pool, class and spot, from a pointer into a region of a place, split into address and tag; or what is
-/// wrong with that pointer. Tags must not be checked meanwhile.
+/// A slot's pool, class and spot, from an address in a region of a place.
+#[inline(never)]
+pub(super) fn slot(place: &Place, address: usize) -> Option<(&'static Pool, usize, Spot)> {
+    let region = place.region_of(address);
+    let (pool, class) = (place.pool(region), region % CLASSES);
+    Some((pool, class, pool.spot(address, class)?))
+}
+
+/// The same of a block, from a pointer, split into address and tag; or what is wrong with that pointer. Tags must not be
+/// checked meanwhile.
 #[inline(never)]
 pub(super) fn spot(
     place: &Place,
     address: usize,
     tag: Tag,
 ) -> Result<(&'static Pool, usize, Spot), Wrong> {
-    let region = place.region_of(address);
-    let (pool, class) = (place.pool(region), region % CLASSES);
-    let Some(spot) = pool.spot(address, class) else { return Err(Wrong::NoBlock) };
+    let Some((pool, class, spot)) = slot(place, address) else { return Err(Wrong::NoBlock) };
     match spot.slab.state(spot.slot).live() {
         Some(live) if spot.within == 0 && tags::fits(tag, live, class) => Ok((pool, class, spot)),
         _ => Err(why(address, tag, class, spot)),

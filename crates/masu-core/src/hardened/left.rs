@@ -5,11 +5,12 @@
 //! forking thread may move its entry in the table meanwhile. A program that writes to a freed block may take that mark
 //! off.
 
+use super::free::{free, slot};
 use super::place;
 use super::pool::Spot;
-use super::shape::{self, CLASSES, EMPTY};
+use super::shape::{self, EMPTY};
 use super::state::Live;
-use super::{Freed, NO_THREAD, free, heaps, large, tags, trailer};
+use super::{Freed, NO_THREAD, heaps, large, tags, trailer};
 use crate::report::{self, Act, Wrong};
 use crate::sync::{AtomicUsize, Ordering, shared_static};
 use crate::{deferred, features};
@@ -112,8 +113,7 @@ pub unsafe fn free_deferred(p: *mut u8) {
     }
     let address = tags::untagged(p.addr());
     if let Some(place) = place::of(address) {
-        let region = place.region_of(address);
-        if let Some(spot) = place.pool(region).spot(address, region % CLASSES) {
+        if let Some((_, _, spot)) = slot(place, address) {
             spot.slab.state(spot.slot).take_up();
         }
     } else {

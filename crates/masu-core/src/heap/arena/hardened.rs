@@ -13,7 +13,7 @@
 //! 2. each block freed is noted once, before a thread inside takes all that is noted.
 
 use super::stats::{HUGE, KINDS, MEDIUM};
-use super::{Arena, Caller, table};
+use super::{Arena, table};
 use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
 use crate::heap::{birth, thread_bytes};
@@ -119,7 +119,7 @@ impl Arena {
             match heaps::alloc(&self.hardened.newest, self.id(), bytes, align) {
                 Some(p) => break p,
                 // Until the fork is over.
-                None => drop(self.gate.enter()),
+                None => drop(self.go_in()),
             }
         };
         if p.is_null() {
@@ -132,7 +132,7 @@ impl Arena {
 
     /// Counts a block that is about to be made. Returns `false` if it would be beyond the limit.
     fn count_hardened(&'static self, bytes: usize, align: usize, size: usize) -> bool {
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         let charged = self.charge(charge_of(bytes), &inside);
         if charged {
             self.tally.allocated_one(kind_of(bytes), size, bytes);
@@ -140,7 +140,7 @@ impl Arena {
                 self.tally.large(bytes, 0);
             }
         }
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         charged
     }
 
@@ -156,7 +156,7 @@ impl Arena {
         part.bytes.fetch_add(charge_of(bytes), Ordering::Release);
         if let Some(inside) = self.gate.try_enter().or_else(|| self.gate.ring()) {
             self.collect(&inside);
-            self.leave(inside, Caller::Thread);
+            self.go_out(inside);
         }
     }
 
@@ -203,7 +203,7 @@ impl Arena {
             unsafe { (*block).next = top as *mut span::Block }
         });
         if let Some(inside) = inside {
-            self.leave(inside, Caller::Thread);
+            self.go_out(inside);
         }
     }
 
@@ -227,22 +227,22 @@ impl Arena {
         if new <= old {
             return true;
         }
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         let charged = self.charge(new - old, &inside);
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         charged
     }
 
     /// Notes that a hardened block has been resized, or has stayed as it was.
     pub(crate) fn resized_hardened(&'static self, old: usize, new: usize, large: bool, done: bool) {
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         let now = if done { new } else { old };
         self.tally.change_kind(kind_of(old), kind_of(now));
         if large {
             self.tally.large(now, old);
         }
         self.discharge(charge_of(old.max(new)) - charge_of(now));
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
     }
 
     /// Gives back empty slabs. Returns the bytes. Inside the gate.

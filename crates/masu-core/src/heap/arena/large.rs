@@ -197,7 +197,7 @@ impl Arena {
     /// Notes that a block has been resized, or else has stayed as it was.
     pub(crate) fn resized(&'static self, old: usize, new: usize, done: bool) {
         let more = new.saturating_sub(old);
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         self.tally.end(more);
         if done {
             self.tally.large(new, old);
@@ -205,7 +205,7 @@ impl Arena {
         } else {
             self.discharge(more);
         }
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
     }
 
     /// Lets `change` move the huge block at `p`, of `old` usable bytes, to where it has `new`, more of them,
@@ -221,13 +221,13 @@ impl Arena {
         if !self.begin(more) {
             return null_mut();
         }
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         self.tally.begin(old);
         let was_linked = self.take_out(p).is_some();
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         let to = change();
         let (now, bytes) = if to.is_null() { (p, old) } else { (to, new) };
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         self.tally.end(old + more);
         self.tally.large(bytes, old);
         self.discharge(new - bytes);
@@ -237,7 +237,7 @@ impl Arena {
             self.tally.large(0, bytes);
             self.discharge(bytes);
         }
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         to
     }
 }

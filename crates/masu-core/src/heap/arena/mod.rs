@@ -208,7 +208,7 @@ impl Arena {
     /// the limit has come on top, and gives a signal ([`take_signal`](Arena::take_signal)), again if it
     /// was below in between.
     pub fn set_limits(&self, soft: usize, hard: usize) {
-        let _inside = self.come_in();
+        let _inside = self.go_in();
         self.soft.store(soft, Ordering::Relaxed);
         self.hard.store(hard, Ordering::Relaxed);
         self.tally.trim_at.set(soft);
@@ -344,28 +344,37 @@ impl Arena {
         table::release(self);
     }
 
-    /// Into the gate, for a call that may be a thread's first.
-    fn come_in(&self) -> Guard<'_> {
+    /// Into the gate and out of it, on a thread of the program, whose first call this may be. Separate functions, since
+    /// seldom-run code needs them in many places.
+    #[cold]
+    #[inline(never)]
+    fn go_in(&self) -> Guard<'_> {
         super::birth::beside();
         self.gate.enter()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn go_out(&'static self, inside: Guard<'static>) {
+        self.leave(inside, Caller::Thread);
     }
 
     /// Gives back what free memory the heap keeps: empty spans, and pages of sparse ones on which no
     /// live block lies. O(spans). Returns the bytes given back.
     pub fn trim(&'static self) -> usize {
-        let inside = self.come_in();
+        let inside = self.go_in();
         self.collect(&inside);
         let bytes = self.tidy(true);
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         bytes
     }
 
     /// What the heap holds and has done. O(spans), during which no other thread allocates from it.
     pub fn stats(&'static self) -> ArenaStats {
-        let inside = self.come_in();
+        let inside = self.go_in();
         self.collect(&inside);
         let stats = self.tally.read(self.footprint());
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         stats
     }
 
@@ -375,10 +384,10 @@ impl Arena {
     /// No block of the heap may be used any more, by any thread, and no other thread may use the
     /// heap meanwhile.
     pub(crate) unsafe fn empty(&'static self) -> usize {
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         let bytes = self.allocated();
         self.wipe(&inside);
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
         self.decay_hooked();
         bytes
     }
@@ -389,7 +398,7 @@ impl Arena {
     /// As there; and the heap must not be used any more.
     pub(crate) unsafe fn end(&'static self) -> usize {
         self.destroy_hooked();
-        let inside = self.gate.enter();
+        let inside = self.go_in();
         let bytes = self.allocated();
         self.finish(inside);
         bytes
@@ -401,9 +410,9 @@ impl Arena {
     /// No thread may allocate from the heap any more. Its blocks may be used, resized and freed as
     /// before.
     pub unsafe fn retire(&'static self) {
-        let inside = self.come_in();
+        let inside = self.go_in();
         self.state.set(RETIRED);
-        self.leave(inside, Caller::Thread);
+        self.go_out(inside);
     }
 
     /// Gives back everything of the heap, live blocks too. Inside the gate.

@@ -75,5 +75,13 @@ doors! {
     a_heap_that_is_destroyed_is_known_to_forks: |heap| unsafe { heap.destroy() };
     // SAFETY: no thread allocates from it any more.
     a_heap_that_is_let_go_is_known_to_forks: |heap| unsafe { heap.retire() };
-    a_purge_of_hooks_is_known_to_forks: |_| hooked::purge_all();
+}
+
+#[test]
+fn a_purge_of_hooks_is_known_to_forks() {
+    alone!(a_purge_of_hooks_is_known_to_forks, || {
+        // SAFETY: the engine's own functions.
+        unsafe { create().set_hooks(&raw const hooked::DEFAULT, 0) };
+        assert!(hears_of_a_second_thread(hooked::purge_all));
+    });
 }

@@ -45,9 +45,8 @@ pub use memory::Memory;
 pub use resize::resize;
 
 use super::stats::{HUGE, MEDIUM};
-use super::{Arena, Caller, table};
+use super::{Arena, table};
 use crate::features;
-use crate::heap::birth;
 use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::report;
@@ -100,7 +99,6 @@ pub fn purge_all() {
     if !features::HOOKS {
         return;
     }
-    birth::beside();
     table::for_each(|heap| {
         heap.purge_hooked(None);
     });
@@ -124,20 +122,6 @@ fn pointer(at: usize) -> *mut u8 {
 }
 
 impl Arena {
-    /// Into the gate and out of it: separate functions, since seldom-run code needs them in many
-    /// places.
-    #[cold]
-    #[inline(never)]
-    fn go_in(&'static self) -> Guard<'static> {
-        self.gate.enter()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn go_out(&'static self, inside: Guard<'static>) {
-        self.leave(inside, Caller::Thread);
-    }
-
     /// Makes the heap take its memory from hooks from now on, which are told the number `arena`. Needs the engine's
     /// feature `hooks`.
     ///
