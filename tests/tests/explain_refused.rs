@@ -302,7 +302,7 @@ fn another_version_is_named_and_shows_no_number() {
             assert!(output.stdout.is_empty(), "{output:?}");
             let start = format!("masu: process {id} runs on masu 0.1.0, whose tables (layout ");
             assert!(said.starts_with(&start) && said.contains("does not know"), "{said}");
-            assert!(said.contains("use the command `masu` of version 0.1.0"), "{said}");
+            assert!(said.contains("use version 0.1.0 of the command `masu`"), "{said}");
         }
         let top = masu(&["top", "--once", "--every", "10ms"]);
         let text = String::from_utf8_lossy(&top.stdout).into_owned();

@@ -185,7 +185,7 @@ fn top_answers_to_its_keys() {
         top.press("x");
         top.shows(|screen| screen.contains("by pid") && screen.contains("q quit"));
         top.press("p");
-        let said = format!("process {small} gives free memory back at its next slow");
+        let said = format!("process {small} returns free memory at its next slow");
         top.shows(|screen| screen.contains(&said));
         // A profile ends by itself, or sooner.
         top.press("h");

@@ -200,7 +200,7 @@ fn what_has_no_memory_to_look_at() {
     assert!(zombie.contains("it has ended, but its parent has not waited for it yet"), "{zombie}");
     // A container has none.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
-        assert!(said(2).contains("it is a thread of the kernel"), "{}", said(2));
+        assert!(said(2).contains("it is a kernel thread"), "{}", said(2));
     }
 }
 

@@ -78,7 +78,7 @@ fn it_is_written_and_taken_away() {
     ");
     assert!(machine.unit(&["--remove", "nginx"], 0).contains("is removed"));
     assert!(!machine.at("etc/systemd/system/nginx.service.d").exists());
-    assert!(machine.unit(&["--remove", "nginx"], 0).contains("nothing to take away"));
+    assert!(machine.unit(&["--remove", "nginx"], 0).contains("nothing to remove"));
 }
 
 #[test]

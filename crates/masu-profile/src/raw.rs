@@ -384,12 +384,12 @@ mod tests {
     #[test]
     fn what_is_none_says_so() {
         for (text, said) in [
-            ("", "no heap profile"),
-            ("heap_v2/524288\n", "no heap profile"),
-            ("masu heap profile 1\nrate 1\n", "not whole"),
-            ("masu heap profile 1\nrate 1\nplace 16 1 6", "not whole"),
-            ("masu heap profile 1\nrate 1\nmaps\n400-500 r-xp 0 0 0 /a\n", "not whole"),
-            (TEXT.trim_end(), "not whole"),
+            ("", "not a heap profile"),
+            ("heap_v2/524288\n", "not a heap profile"),
+            ("masu heap profile 1\nrate 1\n", "is incomplete"),
+            ("masu heap profile 1\nrate 1\nplace 16 1 6", "is incomplete"),
+            ("masu heap profile 1\nrate 1\nmaps\n400-500 r-xp 0 0 0 /a\n", "is incomplete"),
+            (TEXT.trim_end(), "is incomplete"),
             ("masu heap profile 1\nrate x\n", "line 2 is `rate x`"),
             ("masu heap profile 1\nrate 1\nplace 1 2 @\nmaps\n", "line 3"),
         ] {

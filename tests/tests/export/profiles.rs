@@ -129,7 +129,10 @@ fn requests_that_overlap_share_the_sampling() {
     // Another command is told.
     let refused = masu().args(["prof", "-p", &id.to_string()]).output().expect("built");
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(2) && said.contains("just being profiled"), "{said}");
+    assert!(
+        refused.status.code() == Some(2) && said.contains("being profiled by another"),
+        "{said}"
+    );
     let answers = [first, delta.join().expect("an answer"), second.join().expect("an answer")];
     let [_, delta, all] = answers.map(|answer| {
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -224,7 +227,7 @@ fn what_cannot_be_had_is_said() {
     let _ = prof.kill();
     let _ = prof.wait();
     let said = taken.text();
-    assert!(taken.status == 409 && said.contains("just being profiled"), "{said}");
+    assert!(taken.status == 409 && said.contains("being profiled by another"), "{said}");
     // The one that was killed has left it on; the next request takes it over, and ends it.
     let answer = get(&address, &format!("/{id}/debug/pprof/heap?seconds=1"));
     assert_eq!((answer.status, rate(&process)), (200, 0));

@@ -151,8 +151,8 @@ mod tests {
         let busy = TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = busy.local_addr().unwrap().to_string();
         for (typed, said) in [
-            ("nowhere", "no address and port"),
-            ("127.0.0.1:99999", "no address and port"),
+            ("nowhere", "not an address with a port"),
+            ("127.0.0.1:99999", "not an address with a port"),
             ("192.0.2.1:9464", "not an address of this machine"),
         ] {
             let (problem, remedy) = listen(typed).unwrap_err().into_parts();
@@ -160,7 +160,10 @@ mod tests {
             assert!(remedy.unwrap().contains("127.0.0.1:9464"));
         }
         let (problem, remedy) = listen(&taken).unwrap_err().into_parts();
-        assert!(problem.contains("already") && remedy.unwrap().contains("ss -ltnp"), "{problem}");
+        assert!(
+            problem.contains("already in use") && remedy.unwrap().contains("ss -ltnp"),
+            "{problem}"
+        );
         assert!(listen("127.0.0.1:0").is_ok());
     }
 }

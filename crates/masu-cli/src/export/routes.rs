@@ -189,7 +189,7 @@ mod tests {
             ("/1/debug/pprof/heap?seconds=601", 400, "at most 600"),
             ("/4194305/debug/pprof/heap", 404, "there is no process 4194305"),
             (&format!("/{me}/debug/pprof/delta_heap"), 404, "does not run on masu"),
-            ("/debug/pprof/goroutine", 404, "of memory only"),
+            ("/debug/pprof/goroutine", 404, "only memory profiles"),
             ("/x", 404, "/metrics"),
         ] {
             let answer = answer(&routes, path, "");

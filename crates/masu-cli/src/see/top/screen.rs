@@ -175,7 +175,7 @@ impl Screen {
                 });
                 self.said = match asked {
                     Ok(()) => format!(
-                        "process {process} will return free memory at its next malloc or free that takes a slow path"
+                        "process {process} returns free memory at its next slow malloc or free"
                     ),
                     Err(error) => error.to_string(),
                 };
