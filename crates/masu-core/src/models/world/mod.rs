@@ -172,6 +172,9 @@ pub mod hardened {
 pub mod run {
     pub use super::pages::{Affinity, Home};
 
+    /// There are no huge pages.
+    pub fn split(_: *const u8) {}
+
     /// Their caches.
     pub mod cache {
         use crate::holder::Total;

@@ -12,6 +12,8 @@ pub mod cache;
 mod chunk;
 #[path = "../../run/chunk_set.rs"]
 mod chunk_set;
+#[path = "../../run/pages.rs"]
+mod pages;
 #[path = "../../run/pool.rs"]
 pub mod pool;
 #[path = "../../run/purge.rs"]
