@@ -263,6 +263,7 @@ impl RunChunk {
     pub fn init(&self, for_spans: bool) {
         self.for_spans.set(for_spans);
         self.pages.set(Came::Small);
+        self.full_visits.set(0);
         self.affinity.set(None);
         self.absent.set(0);
         for bits in [&self.used, &self.dirty, &self.old] {

@@ -19,10 +19,10 @@ use super::pages::{Came, SPLIT};
 use super::pool::in_use_bytes;
 use super::shard::Locked;
 use crate::lock::DISCARD;
-use crate::region::{self, CHUNK_SHIFT};
+use crate::region::{self, CHUNK_SHIFT, GRANULES_PER_CHUNK, Kind};
 use crate::settings;
 use crate::space;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::sys::huge;
 use crate::tuning::{COLLAPSE_FROM, COLLAPSES_PER_TICK};
 
@@ -103,15 +103,19 @@ enum Found {
 
 fn look(chunk: u32) -> Found {
     let Some(_discard) = DISCARD.enter() else { return Found::Nothing };
+    // SAFETY: invariant 5 of `run::pool`: below the window's end, here and below.
+    let entry = unsafe { region::page_map(chunk as usize * GRANULES_PER_CHUNK) };
+    if entry.kind() == Kind::None {
+        // It is the space's.
+        return Found::Nothing;
+    }
+    // Pairs with that of the thread that took it from the space: its shard is known now.
+    fence(Ordering::Acquire);
     let Some(pool) = Locked::of(chunk) else { return Found::Nothing };
-    // SAFETY: invariant 5 of `run::pool`: below the window's end.
+    // SAFETY: as above.
     let c = unsafe { record(chunk) };
-    // A chunk that is not in the pool is unused too.
     if !c.is_in_full_use(huge::MISSING) {
-        // Its record's page may have gone back.
-        if c.full_visits.get() != 0 {
-            c.full_visits.set(0);
-        }
+        c.full_visits.set(0);
         return Found::Nothing;
     }
     if c.pages.came() == Came::Whole {

@@ -48,7 +48,7 @@ use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind,
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::space::{self, Fresh};
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 
 pub use super::purge::{purge, purge_rested};
 pub use super::shard::locks_for_fork;
@@ -157,6 +157,8 @@ impl Locked {
             self.add(Has::Dirty, chunk);
             self.add(if for_spans { Has::DirtyRoom } else { Has::DirtyRunRoom }, chunk);
         }
+        // See `run::collapse`.
+        fence(Ordering::Release);
         for granule in 0..GRANULES_PER_CHUNK {
             // SAFETY: invariant 5.
             unsafe { region::page_map(chunk as usize * GRANULES_PER_CHUNK + granule) }
