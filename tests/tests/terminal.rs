@@ -335,7 +335,7 @@ fn a_purge_gives_back() {
     let output = masu(&["purge", "-p", &running.id().to_string()]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
-    assert!(said.contains(" back: ") && said.contains("resident before"), "{said}");
+    assert!(said.contains(" returned ") && said.contains("resident before"), "{said}");
     let after = rss();
     assert!(after + (35 << 20) < before, "{before} {after}: {said}");
     // One that sleeps does not look.
