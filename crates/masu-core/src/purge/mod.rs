@@ -137,14 +137,15 @@ pub fn on_alloc(large: bool) {
 #[inline(never)]
 fn grown(large: bool) {
     answer(now);
-    if !large && settings::decay_ms().is_some() {
-        make_up();
-    }
-    if run::collapse::is_due()
-        && settings::background_thread() != BackgroundThread::Off
-        && !ticker::is_running()
-    {
-        ticker::start();
+    if settings::decay_ms().is_some() {
+        if !large {
+            make_up();
+        }
+        // Without a decay time the thread would end at once, and be started again for the next 2 MiB.
+        let may_start = settings::background_thread() != BackgroundThread::Off;
+        if may_start && run::collapse::is_due() && !ticker::is_running() {
+            ticker::start();
+        }
     }
     pressure::look();
 }

@@ -71,21 +71,16 @@ pub fn step() -> bool {
     let mut left = LEFT.load(Ordering::Relaxed).min(2 * chunks);
     let mut collapses = 0;
     for _ in 0..looks {
-        if next >= chunks {
-            next = 0;
-        }
         if collapses == COLLAPSES_PER_TICK {
             break;
         }
-        match look(next as u32) {
-            Found::Nothing => left = left.saturating_sub(1),
-            Found::Full => left = 2 * chunks,
-            Found::Tried => {
-                collapses += 1;
-                left = left.saturating_sub(1);
-            }
+        if next >= chunks {
+            next = 0;
         }
+        let found = look(next as u32);
         next += 1;
+        left = if found == Found::Full { 2 * chunks } else { left.saturating_sub(1) };
+        collapses += usize::from(found == Found::Tried);
     }
     NEXT.store(next, Ordering::Relaxed);
     LEFT.store(left, Ordering::Relaxed);
@@ -93,6 +88,7 @@ pub fn step() -> bool {
 }
 
 /// What was found at a chunk.
+#[derive(PartialEq, Eq)]
 enum Found {
     Nothing,
     /// It is in full use, and was not at the last visit.

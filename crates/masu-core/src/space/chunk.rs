@@ -73,8 +73,12 @@ pub fn fault_chunk(chunk: u32) -> bool {
         mem::populate(address(chunk), CHUNK);
         return true;
     }
-    // SAFETY: a live range of the caller's (invariant 2 of `space`), which no thread uses yet.
-    let fault = || unsafe { mem::fault_huge(address(chunk), CHUNK) };
+    let fault = || {
+        // SAFETY: a live range of the caller's (invariant 2 of `space`), which no thread uses yet.
+        unsafe { mem::fault_huge(address(chunk), CHUNK) };
+        // What the kernel had at hand is not known.
+        true
+    };
     settings::huge_pages() && unless_slow(&mut { fault })
 }
 

@@ -325,17 +325,16 @@ pub fn forbid_huge(addr: usize, len: usize) {
 
 /// Faults in one aligned huge page of untouched memory, if the kernel has one at hand, and forbids huge pages there
 /// again, so that the mapping stays whole and the kernel makes no huge pages there after they were given back. The
-/// memory still reads as zeroes. Returns `true`: what the kernel has at hand is not known.
+/// memory still reads as zeroes.
 ///
 /// # Safety
 /// `addr..addr + len` must be one huge page of the engine's own memory that is not in use.
-pub unsafe fn fault_huge(addr: usize, len: usize) -> bool {
+pub unsafe fn fault_huge(addr: usize, len: usize) {
     if madvise(addr, len, MADV_HUGEPAGE).is_ok() {
         // SAFETY: the engine's own memory; a zero byte in zero memory changes nothing.
         unsafe { (addr as *mut u8).write_volatile(0) };
         forbid_huge(addr, len);
     }
-    true
 }
 
 /// Has the kernel put the pages of one aligned huge page into one (Linux 6.1), and forbids huge pages there again. Contents
