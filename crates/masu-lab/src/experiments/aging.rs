@@ -11,12 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use masu_bench::arm::Arm;
-use masu_bench::stats::median;
 use masu_bench::work;
 use serde::Serialize;
 
 use super::child;
 use super::files::{Files, markdown};
+use super::middle;
 use crate::race::{self, machine::Machine};
 use crate::{arm, racing};
 
@@ -149,7 +149,7 @@ impl Row {
     /// The median over the runs of what one says of a moment.
     fn at(&self, moment: &str, of: impl Fn(&Turn) -> f64) -> f64 {
         let turn = |run: &Run| run.turns.iter().find(|turn| turn.moment == moment).map(&of);
-        median(&self.runs.iter().filter_map(turn).collect::<Vec<_>>()).unwrap_or(f64::NAN)
+        middle(self.runs.iter().filter_map(turn))
     }
 }
 
@@ -162,7 +162,6 @@ fn page(results: &Results) -> String {
         format!("{:.0} %", part * 100.0)
     };
     let cells = |row: &Row| {
-        let cpu: Vec<f64> = row.runs.iter().map(|run| run.cpu_s).collect();
         vec![
             row.allocator.clone(),
             share(row, "filled"),
@@ -172,7 +171,7 @@ fn page(results: &Results) -> String {
             format!("{:.0}", row.at("in-use", |turn| turn.read_ns)),
             mib(row.at("in-use", |turn| turn.resident_kib)),
             mib(row.at(&rested, |turn| turn.resident_kib)),
-            format!("{:.1} s", median(&cpu).unwrap_or(f64::NAN)),
+            format!("{:.1} s", middle(row.runs.iter().map(|run| run.cpu_s))),
         ]
     };
     let header = [

@@ -24,9 +24,9 @@ use rand::seq::SliceRandom;
 use serde::Serialize;
 
 use super::files::{Files, markdown};
+use super::middle;
 use crate::race::machine::Machine;
 use crate::race::{self};
-use crate::stats::median;
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -246,23 +246,20 @@ fn pairs(heap: &Heap, n: usize) {
     }
 }
 
-/// The median of what was measured at least once.
-fn middle(values: &[f64]) -> f64 {
-    median(values).unwrap_or(f64::NAN)
-}
-
 fn report(results: &Results) -> String {
     let base = &results.ways[0];
-    let ratio = |a: &[f64], b: &[f64]| format!("{:.2}", middle(a) / middle(b));
+    let ratio = |a: &[f64], b: &[f64]| {
+        format!("{:.2}", middle(a.iter().copied()) / middle(b.iter().copied()))
+    };
     let rows: Vec<_> = results
         .ways
         .iter()
         .map(|found| {
             vec![
                 found.way.clone(),
-                format!("{:.1}", middle(&found.make_ns)),
+                format!("{:.1}", middle(found.make_ns.iter().copied())),
                 ratio(&found.make_ns, &base.make_ns),
-                format!("{:.2}", middle(&found.free_ns)),
+                format!("{:.2}", middle(found.free_ns.iter().copied())),
                 ratio(&found.free_ns, &base.free_ns),
             ]
         })
@@ -272,7 +269,9 @@ fn report(results: &Results) -> String {
     let rows: Vec<_> = results
         .threads
         .iter()
-        .map(|sharing| vec![sharing.what.clone(), format!("{:.1}", middle(&sharing.pair_ns))])
+        .map(|sharing| {
+            vec![sharing.what.clone(), format!("{:.1}", middle(sharing.pair_ns.iter().copied()))]
+        })
         .collect();
     let second = markdown(&["", "allocation and free, ns"].map(String::from), &rows);
     format!(

@@ -18,3 +18,9 @@ pub mod programs;
 pub mod python;
 pub mod rust_programs;
 pub mod xquo;
+
+/// The median of what was measured at least once; not a number otherwise.
+fn middle(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let numbers: Vec<f64> = numbers.into_iter().collect();
+    masu_bench::stats::median(&numbers).unwrap_or(f64::NAN)
+}

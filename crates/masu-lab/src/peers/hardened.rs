@@ -45,11 +45,9 @@ fn hardened_malloc(sources: &Sources, to: &Path, configuration: &str) -> Result<
     for source in ["chacha.c", "h_malloc.c", "memory.c", "pages.c", "random.c", "util.c", "new.cc"]
     {
         let object = build.join(source).with_extension("o");
-        let mut compiler = match source.ends_with(".c") {
-            true => Command::new("cc"),
-            false => Command::new("c++"),
-        };
-        if source.ends_with(".c") {
+        let is_c = source.ends_with(".c");
+        let mut compiler = Command::new(if is_c { "cc" } else { "c++" });
+        if is_c {
             // Written in C23, of which older compilers have all but some keywords.
             compiler.args(["-std=gnu2x", "-include", "stdalign.h", "-include", "stdbool.h"]);
             compiler.args(["-Dstatic_assert=_Static_assert", "-Dthread_local=_Thread_local"]);

@@ -1,3 +1,5 @@
+//! A heap that gives back parts of what it lies in, and fills again.
+
 use crate::blocks::{allocate, by_count, release};
 use crate::marks::mark;
 

@@ -4,8 +4,9 @@ use anyhow::Result;
 
 use super::{Results, Series};
 use crate::experiments::files::{Files, markdown};
+use crate::experiments::middle;
 use crate::race::Sample;
-use crate::stats::{Verdict, median, noise_floor, ratio, verdict};
+use crate::stats::{Verdict, noise_floor, ratio, verdict};
 
 /// Processor time: a busy machine changes it less than wall time.
 fn cpu(sample: &Sample) -> f64 {
@@ -22,7 +23,7 @@ impl Series {
     }
 
     fn median(&self, of: fn(&Sample) -> f64) -> f64 {
-        median(&self.values(of)).unwrap_or(f64::NAN)
+        middle(self.values(of))
     }
 }
 

@@ -28,9 +28,9 @@ use serde::Serialize;
 
 use super::child::{self, Finished};
 use super::files::Files;
+use super::middle;
 use crate::arm;
 use crate::race::{self, machine::Machine};
-use masu_bench::stats::median;
 use masu_bench::work;
 use ways::Way;
 
@@ -241,11 +241,6 @@ fn cpu(finished: &Finished) -> f64 {
     finished.sample.user_s + finished.sample.system_s
 }
 
-/// The median of some numbers.
-fn middle(numbers: impl Iterator<Item = f64>) -> f64 {
-    median(&numbers.collect::<Vec<_>>()).unwrap_or(f64::NAN)
-}
-
 /// What a sample costs in microseconds, and how many there were.
 fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
     let program = workload(&work()?, SAMPLED, 1.0);
@@ -270,5 +265,5 @@ fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
         samples = text.lines().filter_map(of).sum();
         ensure!(samples > 0, "the profile of `{SAMPLED}` has no samples");
     }
-    Ok((middle(more.into_iter()) * 1e6 / samples as f64, samples))
+    Ok((middle(more) * 1e6 / samples as f64, samples))
 }
