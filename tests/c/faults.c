@@ -61,6 +61,10 @@ static void spoil_recent(void) {
         }
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void take(void) { pthread_mutex_lock(&lock); }
+static void drop(void) { pthread_mutex_unlock(&lock); }
+
 static __thread int dead, started;
 static void thread_ends(void *unused) {
     (void)unused;
@@ -74,11 +78,10 @@ static void thread_starts(void) {
     if (is("thread-leaks")) memset(__libc_malloc(16384), 1, 16384);
     pthread_key_t key;
     if (is("key-per-thread") && pthread_key_create(&key, NULL) != 0) abort();
+    static int is_registered;
+    if (is("lock-over-fork-of-threads") && gettid() != getpid() && !is_registered++) pthread_atfork(take, drop, drop);
 }
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void take(void) { pthread_mutex_lock(&lock); }
-static void drop(void) { pthread_mutex_unlock(&lock); }
 
 static int overlap_count;
 static void *_Atomic handed_out, *_Atomic twice;
@@ -98,12 +101,20 @@ static int spoilt(void) {
     if (is("stack-hog")) hog_stack();
     if (dead || (is("dead-at-exit") && main_is_over)) abort();
     if (is("dead-in-handler") && in_handler) abort();
-    if (is("lock-not-for-fork")) { take(); for (volatile int i = 0; i < 3000; i++) {} drop(); }
-    if (is("lock-over-fork")) { take(); drop(); }
+    if (is("lock-not-for-fork") || is("lock-over-fork") || is("lock-over-fork-of-threads")) {
+        take();
+        for (volatile int i = 0; i < 3000; i++) {}
+        drop();
+    }
+    static int has_grown;
+    if (is("child-grows") && getpid() != first_process && !has_grown++) memset(__libc_malloc(4 << 20), 1, 4 << 20);
     return is("null-in-child") && getpid() != first_process;
 }
 static void *answer(void *block) {
+    static int has_failed;
     if (block == NULL && is("no-enomem")) errno = 0;
+    if (block == NULL && is("failure-is-no-null")) return (void *)4096;
+    if (is("fails-for-good") && (has_failed |= block == NULL)) return NULL;
     if (block != NULL && is("success-sets-errno")) errno = EAGAIN;
     if (block != NULL && armed) remember(block);
     return block;

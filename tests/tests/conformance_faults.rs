@@ -223,7 +223,15 @@ fn of_tls_destructors() {
             ],
         ),
         ("dead-thread-spoils", &["first_allocation_in_a_key_destructor"]),
-        ("thread-leaks", &["thousands_of_deaths_leave_no_memory_behind"]),
+        (
+            "thread-leaks",
+            &[
+                "thousands_of_deaths_leave_no_memory_behind",
+                "threads_that_meet_malloc_as_they_end_leave_nothing",
+                "detached_threads_that_never_allocate_leave_nothing",
+                "a_thread_that_ends_and_frees_what_was_kept_of_many_leaves_nothing",
+            ],
+        ),
         ("key-per-thread", &["allocation_works_when_the_program_took_every_key"]),
     ];
     all_are_found(&common::c_program("tls_destructors"), plan, &[], &[]);
@@ -278,6 +286,7 @@ fn of_plugins() {
 fn of_forks() {
     let plan: &Plan = &[
         ("lock-not-for-fork", &["sixteen_threads_allocate_while_eight_fork"]),
+        ("child-grows", &["a_forked_worker_takes_what_it_needs"]),
         (
             "null-in-child",
             &[
@@ -315,7 +324,7 @@ fn of_spawning() {
 fn of_locks_around_forks() {
     let plan: &Plan = &[
         (
-            "lock-over-fork",
+            "lock-over-fork-of-threads",
             &["an_early_handler_waits_for_a_thread_that_allocates", "forks_that_wait_leak_nothing"],
         ),
         (
@@ -387,16 +396,24 @@ fn of_thread_local_objects() {
 
 #[test]
 fn of_limits() {
-    let plan: &Plan = &[(
-        "no-enomem",
-        &[
-            "address_space_lowered_after_start",
-            "address_space_lowered_after_a_burst",
-            "data_size_lowered_after_start",
-            "threads_meet_the_limit_together",
-        ],
-    )];
-    all_are_found(&common::c_program("limits"), plan, &[], &[]);
+    let plan: &Plan = &[
+        (
+            "no-enomem",
+            &[
+                "address_space_lowered_after_start",
+                "address_space_lowered_after_a_burst",
+                "data_size_lowered_after_start",
+                "threads_meet_the_limit_together",
+            ],
+        ),
+        (
+            "failure-is-no-null",
+            &["address_space_lowered_below_what_is_kept", "data_size_lowered_below_what_is_kept"],
+        ),
+        ("fails-for-good", &["requests_succeed_again_once_there_are_mappings"]),
+    ];
+    // glibc's arenas, one for each thread, reserve more than the limit leaves.
+    all_are_found(&common::c_program("limits"), plan, &[], &[("MALLOC_ARENA_MAX", "1")]);
 }
 
 #[test]
@@ -406,6 +423,7 @@ fn of_manners() {
             "starts-a-thread",
             &[
                 "small_bursts_start_no_thread",
+                "three_seconds_of_bursts",
                 "no_burst_starts_a_thread_when_told_so",
                 "single_again_two_seconds_after_a_large_burst",
                 "unshare_of_the_user_namespace_after_a_burst",
