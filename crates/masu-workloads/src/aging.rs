@@ -1,6 +1,6 @@
 //! A heap that ages, as a cache's does in hours of use: it is filled, parts of it are freed, it rests, and it is filled
-//! again, in so many cycles. At each turn it says what is resident, how much of that lies in huge pages, and how long
-//! it takes to read one of the blocks.
+//! again, in so many cycles. At each turn it says what is resident, how much of that lies in huge pages, how long it
+//! takes to read one of the blocks, and how many of a thousand reads walk the page tables in a model of a TLB.
 
 use std::fs;
 use std::hint::black_box;
@@ -8,6 +8,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+
+use crate::tlb::{HugePages, Tlb};
 
 /// Blocks in a group that is freed together, at most; every twentieth block goes anyway.
 const GROUP: usize = 4000;
@@ -75,7 +77,25 @@ impl Heap {
         };
         let (resident, huge) = (field("Rss:"), field("AnonHugePages:"));
         let read = self.read_ns();
-        println!("{moment} {resident} {huge} {read:.1}");
+        let walks = self.walks_per_thousand().map_or_else(|| "-".into(), |n| format!("{n:.1}"));
+        println!("{moment} {resident} {huge} {read:.1} {walks}");
+    }
+
+    /// Of a thousand such reads, how many walk the page tables: twice at most, for the table of blocks and for the block.
+    /// `None` where the kernel does not say which pages are huge.
+    fn walks_per_thousand(&mut self) -> Option<f64> {
+        let huge = HugePages::of_this_process().ok()?;
+        let mut tlb = Tlb::new();
+        let mut read = |address: u64| u64::from(tlb.walks(address, huge.have(address)));
+        let mut walks = 0;
+        // The first half only fills the TLB.
+        for i in 0..2 * READS {
+            let place = &self.blocks[self.random.usize(0..self.blocks.len())];
+            let block = place.as_ref().map_or(0, |block| read(block.as_ptr() as u64));
+            let n = read(std::ptr::from_ref(place) as u64) + block;
+            walks += if i < READS { 0 } else { n };
+        }
+        Some(walks as f64 * 1000.0 / READS as f64)
     }
 
     /// Nanoseconds to find and read a block, each after the one before.

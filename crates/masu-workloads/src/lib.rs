@@ -64,6 +64,7 @@ mod syntax;
 mod tasks;
 mod team;
 mod threads;
+mod tlb;
 mod variation;
 mod xmalloc_test;
 
