@@ -128,6 +128,7 @@ Configuration keys with their defaults (size: 512KiB, 4MiB; time: 500ms, 2s, nev
   huge_cache:1GiB         freed huge blocks that are kept until they decay
   retain_full:32          full spans that a thread keeps once others allocate too
   huge_pages:1            use pages of 2 MiB for growing heaps and filled blocks
+  huge_pages_from:32MiB   memory in use from which a growing heap has them
   populate:0              fault fresh memory in when it is taken
   limit_soft:auto         above this much in use, free memory is returned at once
   limit_hard:0            above this much in use, malloc fails

@@ -19,6 +19,7 @@ static HUGE_CACHE: AtomicUsize = AtomicUsize::new(DEFAULT.huge_cache);
 static RETAIN_FULL: AtomicU32 = AtomicU32::new(DEFAULT.retain_full);
 static BACKGROUND: AtomicU32 = AtomicU32::new(DEFAULT.background_thread as u32);
 static HUGE_PAGES: AtomicBool = AtomicBool::new(DEFAULT.huge_pages);
+static HUGE_PAGES_FROM: AtomicUsize = AtomicUsize::new(DEFAULT.huge_pages_from);
 static POPULATE: AtomicBool = AtomicBool::new(DEFAULT.populate);
 static LIMIT_SOFT: AtomicUsize = AtomicUsize::new(DEFAULT.limit_soft);
 pub(crate) static LIMIT_HARD: AtomicUsize = AtomicUsize::new(DEFAULT.limit_hard);
@@ -43,6 +44,7 @@ pub fn apply(config: &Config, secure: bool) {
     RETAIN_FULL.store(config.retain_full, Ordering::Relaxed);
     BACKGROUND.store(config.background_thread as u32, Ordering::Relaxed);
     HUGE_PAGES.store(config.huge_pages, Ordering::Relaxed);
+    HUGE_PAGES_FROM.store(config.huge_pages_from, Ordering::Relaxed);
     POPULATE.store(config.populate, Ordering::Relaxed);
     LIMIT_SOFT.store(config.limit_soft, Ordering::Relaxed);
     LIMIT_HARD.store(config.limit_hard, Ordering::Relaxed);
@@ -145,6 +147,11 @@ pub fn background_thread() -> BackgroundThread {
 /// Whether growing heaps may use huge pages.
 pub fn huge_pages() -> bool {
     HUGE_PAGES.load(Ordering::Relaxed)
+}
+
+/// Bytes in use from which on a growing heap has huge pages.
+pub fn huge_pages_from() -> usize {
+    HUGE_PAGES_FROM.load(Ordering::Relaxed)
 }
 
 /// Whether fresh memory is faulted in at once.

@@ -95,9 +95,15 @@ setters! {
     /// Maximum number of full spans of 64 KiB that a thread keeps for itself once other threads
     /// also allocate. The default is 32.
     retain_full(count: u32), retain_full, true, "", count, "4";
-    /// Whether a heap's growth beyond 32 MiB, and huge blocks if the program filled the previous ones, use huge pages
-    /// of 2 MiB. On by default.
+    /// Whether growing heaps, and huge blocks if the program filled the previous ones, use huge pages of 2 MiB. On by
+    /// default.
     huge_pages(may: bool), huge_pages, true, "", may, "false";
+    /// Bytes in use from which a growing heap has huge pages. The default is 32 MiB.
+    ///
+    /// # Panics
+    /// If it is more than 128 TiB.
+    huge_pages_from(bytes: usize), huge_pages_from, bytes <= SIZE_MAX,
+        "huge_pages_from of more than 128 TiB", bytes, "4 << 20";
     /// Whether fresh memory is faulted in when it is taken from the system rather than on first
     /// use. Off by default.
     populate(may: bool), populate, true, "", may, "true";

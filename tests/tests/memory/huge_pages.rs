@@ -1,4 +1,4 @@
-//! A heap that has given pages back, and has filled again, lies in huge pages again.
+//! Which heaps lie in huge pages: growing ones from a size on, and aged ones again once they are full.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,11 +8,41 @@ use masu_tests::is_masu;
 use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::{On, PATIENCE, Probe};
 
+/// Whether the machine gives huge pages to whoever asks for them, and masu is tested.
+fn are_given() -> bool {
+    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    is_masu() && modes.is_ok_and(|modes| !modes.contains("[never]"))
+}
+
+#[test]
+fn a_growing_heap_has_huge_pages_from_the_size_on_that_is_asked_for() {
+    let huge = |option: &str| {
+        let mut probe = Probe::start(On::Library, "age --mib 24", &[("MASU_CONF", option)]);
+        probe.at("filled");
+        let Memory { huge, .. } = probe.memory();
+        println!("24 MiB under {option}: huge={}", Bytes(huge));
+        probe.go();
+        probe.pass("dropped");
+        probe.at("refilled");
+        probe.finish();
+        huge
+    };
+    if !are_given() || huge("huge_pages_from:0") == 0 {
+        println!("no huge pages on this machine");
+        return;
+    }
+    assert_eq!(huge("policy:default"), 0);
+    assert_eq!(huge("huge_pages_from:1GiB"), 0);
+    for early in ["huge_pages_from:4MiB", "policy:throughput"] {
+        assert!(huge(early) >= 10 * MIB, "{early}");
+    }
+    assert_eq!(huge("policy:throughput,huge_pages:off"), 0);
+}
+
 /// What a heap uses that has aged: when it was filled, when it had rested, and when it was filled again, where it waits.
 /// `None` if this machine gives no huge pages, or another allocator is tested.
 fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
-    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    if !is_masu() || !modes.is_ok_and(|modes| !modes.contains("[never]")) {
+    if !are_given() {
         return None;
     }
     let mut probe = Probe::start(

@@ -137,8 +137,10 @@ keys! {
     /// Most full spans that a heap keeps as its own once other threads allocate too; further ones go to the threads
     /// that free into them.
     retain_full: Count = 32;
-    /// Whether huge pages of 2 MiB serve a growing heap beyond 32 MiB, and blocks if the last ones were filled.
+    /// Whether huge pages of 2 MiB serve growing heaps, and blocks if the last ones were filled.
     huge_pages: Flag = true;
+    /// Bytes in use from which on a growing heap has huge pages.
+    huge_pages_from: Size = 32 << 20;
     /// Whether fresh memory is faulted in when it is taken from the system, not when it is first used.
     populate: Flag = false;
     /// Bytes in use above which the engine returns all free memory at once, and then calls the program's callback.

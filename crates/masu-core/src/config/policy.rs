@@ -48,7 +48,7 @@ const GIB: u64 = 1 << 30;
 
 /// Low-memory, throughput, container, realtime, hardened, debug. `docs/configuration.md` has the same table with
 /// the reasons, and a test compares them.
-const TABLE: [(Key, [u64; 6]); 15] = [
+const TABLE: [(Key, [u64; 6]); 16] = [
     (Key::decay, [100, 10_000, 250, NEVER, SAME, SAME]),
     (Key::budget, [MIB, 64 * MIB, 2 * MIB, SAME, SAME, SAME]),
     (Key::background_thread, [ON, SAME, ON, OFF, SAME, SAME]),
@@ -56,6 +56,7 @@ const TABLE: [(Key, [u64; 6]); 15] = [
     (Key::huge_cache, [16 * MIB, 4 * GIB, 64 * MIB, 1024 * GIB, SAME, SAME]),
     (Key::retain_full, [4, 256, 16, 1024, SAME, SAME]),
     (Key::huge_pages, [0, SAME, 0, 0, SAME, SAME]),
+    (Key::huge_pages_from, [SAME, 4 * MIB, SAME, SAME, SAME, SAME]),
     (Key::populate, [SAME, SAME, SAME, 1, SAME, SAME]),
     (Key::limit_soft, [SAME, SAME, SAME, 0, SAME, SAME]),
     (Key::cgroup, [SAME, SAME, SAME, 0, SAME, SAME]),

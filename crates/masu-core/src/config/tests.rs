@@ -94,6 +94,7 @@ every_key! {
     huge_cache: "0" => 0, not "1e9";
     retain_full: "7" => 7, not "7.5";
     huge_pages: "off" => false, not "maybe";
+    huge_pages_from: "4MiB" => 4 << 20, not "early";
     populate: "1" => true, not "all";
     limit_soft: "512MiB" => 512 << 20, not "half";
     limit_hard: "1GiB" => 1 << 30, not "auto";
@@ -351,6 +352,7 @@ masu:   run_cache           1MiB        built-in
 masu:   huge_cache          1GiB        built-in
 masu:   retain_full         32          built-in
 masu:   huge_pages          on          built-in
+masu:   huge_pages_from     32MiB       built-in
 masu:   populate            off         built-in
 masu:   limit_soft          auto        built-in
 masu:   limit_hard          off         built-in

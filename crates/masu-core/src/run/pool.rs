@@ -142,8 +142,11 @@ impl Locked {
         }
         let in_use = in_use_bytes();
         let inherited = space::inherited(in_use);
-        let grows = in_use >= inherited + space::GROWING
-            || !for_spans && inherited == 0 && used_bytes() >= GROWING_RUNS;
+        // By default, a chunk that is not filled after all is a sixteenth of that. Runs fill theirs sooner: each class of
+        // spans may leave chunks half empty.
+        let from = settings::huge_pages_from();
+        let grows = in_use >= inherited.saturating_add(from)
+            || !for_spans && inherited == 0 && used_bytes() >= from / 8 * 3;
         let filled = settings::populate() || dense && grows;
         let fault = || filled && ledger::has_room(CHUNK) && space::fault_chunk(chunk);
         if comes == Fresh::Kept || comes == Fresh::Zero && fault() {
@@ -151,7 +154,7 @@ impl Locked {
             c.dirty.set(0, UNITS);
             change(&self.account().dirty, UNITS);
             change(&self.account().fresh, if comes == Fresh::Kept { 0 } else { UNITS });
-            if comes == Fresh::Zero {
+            if comes == Fresh::Zero && !settings::populate() {
                 c.pages.set(Came::Whole);
             }
             self.add(Has::Dirty, chunk);
@@ -248,10 +251,6 @@ impl Locked {
         unsafe { record(chunk) }.free_granule(false).map(|granule| (chunk, granule))
     }
 }
-
-/// Bytes in live runs from which on a fresh chunk for runs is expected to be filled: 12 MiB. That is less than for
-/// spans, since each class of spans may leave chunks half empty.
-const GROWING_RUNS: usize = 12 << 20;
 
 fn split(at: usize) -> (u32, usize) {
     let offset = at.wrapping_sub(region::base());

@@ -138,6 +138,3 @@ const SLOW: u64 = 20;
 const LONG: u64 = 200;
 /// Milliseconds without huge pages after a slow one.
 const PAUSE: u64 = 10_000;
-/// Bytes in use, besides those inherited, from which on a pool that needs a fresh chunk counts as a growing heap: 32
-/// MiB. A chunk that is not filled after all is a sixteenth of that.
-pub const GROWING: usize = 32 << 20;

@@ -39,7 +39,7 @@ mod ranges;
 mod record;
 mod trim;
 
-pub use chunk::{Fresh, GROWING, alloc_chunk, collapse_chunk, fault_chunk, free_chunk, inherited};
+pub use chunk::{Fresh, alloc_chunk, collapse_chunk, fault_chunk, free_chunk, inherited};
 pub use kept::{purge, unmap_free};
 pub use map::{MAPPED, map_granules, mapped_bytes, unmap_granules};
 #[cfg(test)]

@@ -63,6 +63,11 @@ pub mod settings {
         false
     }
 
+    /// No heap grows to this size.
+    pub fn huge_pages_from() -> usize {
+        1 << 40
+    }
+
     /// Memory is not faulted in ahead.
     pub fn populate() -> bool {
         false

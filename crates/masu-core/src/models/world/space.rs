@@ -6,9 +6,6 @@ use super::region::{self, CHUNK, GRANULES_PER_CHUNK, granule_address};
 use super::sys::Errno;
 use crate::size_class::UNIT;
 
-/// A heap that grows beyond this has huge pages: none does.
-pub const GROWING: usize = 1 << 40;
-
 /// The state of a fresh chunk.
 #[allow(
     dead_code,

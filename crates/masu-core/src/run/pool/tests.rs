@@ -10,7 +10,7 @@ use crate::sys::mem;
 fn chunks_are_faulted_in_once_runs_have_grown() {
     alone!(chunks_are_faulted_in_once_runs_have_grown, || {
         settings::set_huge_pages(true);
-        while used_bytes() < GROWING_RUNS {
+        while used_bytes() < settings::huge_pages_from() / 8 * 3 {
             let (at, zero) = take(16, 1, Home::ANY).unwrap();
             assert!(zero && !mem::is_resident(at), "{} bytes", used_bytes());
         }
