@@ -7,11 +7,12 @@
 //! at. The last unit of a block never has huge pages, so if a page is resident there, the program has
 //! touched it itself, and a kind of block that is no longer filled is soon found out.
 //!
-//! The first block of all has no predecessor to go by. If it is long ([`LONG`]) and its user writes it first, it
+//! The first block of all has no predecessor to go by. If it is [`long`] and its user writes it first, it
 //! gets huge pages behind its first unit: a block that is filled from its start wastes one at most.
 //!
 //! All under the space's lock.
 
+use crate::settings;
 use crate::space::{NONE, RangeState, UNIT_BYTES, address, record};
 use crate::sys::mem;
 use core::cell::Cell;
@@ -32,8 +33,11 @@ const SURE: i32 = 2;
 /// The score of a block that was not filled.
 const SPARSE: i32 = -2;
 
-/// A first block of this length is likely to be filled: 16 MiB.
-const LONG: usize = 16 << 20;
+/// A first block of this length is likely to be filled, and one that grows to it is worth huge pages: by default 16 MiB.
+pub fn long() -> usize {
+    settings::huge_pages_from() / 2
+}
+
 /// Most units that such a block gets by huge pages: 16 MiB.
 const ON_TRUST: usize = 8;
 /// The end of a block, of which the engine touches nothing: 64 KiB.
@@ -77,7 +81,7 @@ impl Filled {
         let last = last_unit(bytes);
         match self.score.get() {
             SURE.. => 0..last,
-            0.. if bytes >= LONG && !zeroed => 1..last.min(1 + ON_TRUST),
+            0.. if bytes >= long() && !zeroed => 1..last.min(1 + ON_TRUST),
             _ => 0..0,
         }
     }

@@ -104,7 +104,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let zeroed = wanted == Use::Zero;
     let (past, judged) = (past(&space), settings::huge_pages());
     let growing = past.allocated(bytes, dirty) && !zeroed;
-    if growing && !reused && bytes >= GROWING {
+    if growing && !reused && bytes >= filled::long() {
         space.mark(unit, units(dirty)..r.units.get());
     } else if !reused && judged {
         let units = past.filled(zeroed).units(unit, bytes, zeroed);
@@ -335,9 +335,6 @@ unsafe fn zero(p: *mut u8, from: usize, to: usize) {
     unsafe { p.add(from).write_bytes(0, to.saturating_sub(from)) };
 }
 
-/// A block that grows to this size or beyond is worth huge pages: 16 MiB.
-const GROWING: usize = 16 << 20;
-
 /// Up to this size a zeroed block is likely to be written to its end, so that zeroing pages that
 /// are at hand is not in vain: 16 MiB.
 const WRITTEN: usize = 16 << 20;
@@ -353,7 +350,7 @@ fn fill(space: &Locked, unit: u32, bytes: usize, had: usize, zeroed: bool) {
     if !zeroed && space.feed(unit, bytes) {
         make_room(space);
     }
-    if bytes >= GROWING {
+    if bytes >= filled::long() {
         let r = record(unit);
         space.mark(unit, had.max(units(r.dirty.get()))..r.units.get());
     }
