@@ -7,8 +7,8 @@ use crate::{Outcome, Program, Run, is_masu, library};
 /// Exit code of a case whose function the allocator does not have.
 const NOT_OFFERED: i32 = 77;
 
-/// Makes a test of each case of a program built on `tests/c/check.h`, and one more that
-/// holds the list against the program's own, so that no case is forgotten.
+/// Makes a test of each case of a program built on `tests/c/check.h`, and one more that compares
+/// the list with the program's own, so that no case is forgotten.
 ///
 /// ```ignore
 /// mod threads {
@@ -17,9 +17,8 @@ const NOT_OFFERED: i32 = 77;
 /// }
 /// ```
 ///
-/// Cases after `beyond_system:` ask for more than the system's own malloc keeps; with
-/// `MASU_LIB=none` they say so instead of running. Cases after `apart:` are driven by tests
-/// of their own.
+/// Cases after `beyond_system:` require more than the system's malloc offers; with `MASU_LIB=none`
+/// they say so instead of running. Cases after `apart:` are run by tests of their own.
 #[macro_export]
 macro_rules! cases {
     ($program:path; $($name:ident),* $(,)?
@@ -49,18 +48,18 @@ macro_rules! cases {
     };
 }
 
-/// A run of one case, to be given an environment or a time limit of its own.
+/// A run of one case, to which an environment or a time limit can be added.
 pub fn case(program: &Program, name: &str) -> Run {
     Run::program(program).arg(name)
 }
 
-/// Run one case to success. What a peer lacks is reported; masu lacks nothing.
+/// Run one case to success. What other allocators lack is reported; masu lacks nothing.
 #[track_caller]
 pub fn check_case(program: &Program, name: &str) {
     check_offered(case(program, name).run());
 }
 
-/// Run every case of the program, each in a process of its own, which `prepare` may shape.
+/// Run every case of the program, each in a separate process, which `prepare` may configure.
 #[track_caller]
 pub fn check_each_case(program: &Program, prepare: impl Fn(Run) -> Run) {
     for name in case_list(program) {
@@ -70,14 +69,14 @@ pub fn check_each_case(program: &Program, prepare: impl Fn(Run) -> Run) {
 
 /// The names of the program's cases, as it lists them itself.
 pub fn case_list(program: &Program) -> Vec<String> {
-    // By hand: one that is linked with the library finds it so, and a static one has no use for it.
+    // Not preloaded: a linked program finds the library itself, and a static one does not need it.
     let run = Run::program(program).bare().arg("--list");
     let run = library().into_iter().fold(run, |run, path| run.env("LD_PRELOAD", path));
     let listing = run.run().success();
     listing.stdout.lines().map(str::to_owned).collect()
 }
 
-/// Success, or (for another allocator than masu) the word that something is not offered.
+/// Success, or (for allocators other than masu) a message that something is not offered.
 #[track_caller]
 pub fn check_offered(outcome: Outcome) {
     if outcome.status.code() == Some(NOT_OFFERED) && !is_masu() {

@@ -35,8 +35,8 @@ impl Compile {
 
     /// Compile with another compiler, such as `musl-gcc`; add the sources with [`file`](Self::file).
     ///
-    /// Optimised, threaded, with warnings, and with the compiler's own knowledge of malloc
-    /// switched off: otherwise it removes the very calls a test is about.
+    /// Optimised, threaded, with warnings, and without the compiler's built-in knowledge of malloc,
+    /// by which it would remove the very calls that a test is about.
     pub fn with(compiler: &str) -> Self {
         let compile = Self { compiler: compiler.into(), arguments: Vec::new() };
         compile.flags([
@@ -72,7 +72,7 @@ impl Compile {
         self.flag(path)
     }
 
-    /// Build, or fail the test with the compiler's own words.
+    /// Build, or fail the test with the compiler's own messages.
     pub fn build(self) -> Program {
         self.try_build().unwrap_or_else(|errors| panic!("{errors}"))
     }

@@ -1,5 +1,5 @@
 //! Support for the whole-system tests: find the library under test, build a C
-//! or C++ program, run it with the library preloaded, and look at what came out.
+//! or C++ program, run it with the library preloaded, and examine the results.
 //!
 //! ```no_run
 //! use masu_tests::{Compile, Run};
@@ -14,11 +14,11 @@
 //! |---|---|
 //! | `MASU_LIB` | the library to preload; default `target/release/libmasu.so`; `none` runs on the system's own malloc, which validates the tests themselves |
 //! | `MASU_TEST_LONG=1` | the long variants (minutes instead of seconds) |
-//! | `MASU_TEST_PATIENCE=4` | time limits of programs are so many times as long: for a machine that is slow or busy |
+//! | `MASU_TEST_PATIENCE=4` | multiplies the time limits of programs, for a machine that is slow or busy |
 //! | `CC`, `CXX` | the compilers; default `gcc` and `g++` |
 //!
-//! Anything else, `MASU_CONF` among it, reaches the programs as it is, so that a
-//! suite can be run again under another configuration.
+//! Everything else, `MASU_CONF` included, reaches the programs unchanged, so that a suite can be run again under
+//! another configuration.
 //!
 //! A test that lacks a tool fails and names it; `tests/install-tools` installs
 //! them all. No test passes by not running.
@@ -46,13 +46,13 @@ pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests live one level down")
 }
 
-/// All Rust files below `directory`, but not what a build left there.
+/// All Rust files below `directory`, except for build output.
 pub fn rust_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // The command's package has the library's sources as links.
+        // The command's package links to the library's sources.
         if path.is_symlink() {
             continue;
         }
@@ -87,16 +87,16 @@ pub fn patience() -> u32 {
 /// with the process.
 pub fn scratch() -> tempfile::TempDir {
     static PLACE: LazyLock<TempDir> = LazyLock::new(|| {
-        // SAFETY: the handler is a function of this program, and needs nothing that has an end before.
+        // SAFETY: the handler is a function of this program, and uses nothing that is destroyed earlier.
         assert_eq!(unsafe { libc::atexit(clear) }, 0);
         OWNER.store(std::process::id(), Ordering::Relaxed);
         tempfile::Builder::new().prefix("masu-test-").tempdir().expect("a scratch directory")
     });
     static OWNER: AtomicU32 = AtomicU32::new(0);
     extern "C" fn clear() {
-        // A child that was forked off has the handler too.
+        // A forked child has the handler too.
         if OWNER.load(Ordering::Relaxed) == std::process::id() {
-            // What is left of it harms nobody.
+            // Anything that remains does no harm.
             let _ = std::fs::remove_dir_all(PLACE.path());
         }
     }

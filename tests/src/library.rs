@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The shared library under test, or `None` when `MASU_LIB=none` asks for the
-/// system's own malloc. Fails the test if the library has not been built.
+/// system's malloc. Fails the test if the library has not been built.
 pub fn library() -> Option<&'static Path> {
     static LIBRARY: OnceLock<Option<PathBuf>> = OnceLock::new();
     LIBRARY.get_or_init(locate).as_deref()
@@ -38,14 +38,14 @@ pub fn archive() -> Option<PathBuf> {
     Some(path)
 }
 
-/// Whether the library under test is masu, and not a peer or the system's malloc:
-/// for what only masu promises, such as its diagnostics.
+/// Whether the library under test is masu, not another allocator or the system's malloc: for what
+/// only masu promises, such as its diagnostics.
 pub fn is_masu() -> bool {
     library().and_then(Path::file_name).is_some_and(|n| n.to_string_lossy().starts_with("libmasu"))
 }
 
-/// The pair for a child's environment that preloads the library under test.
-/// For a tracer, which must pass it on to the traced program alone.
+/// The pair for a child's environment that preloads the library under test. For a tracer, which
+/// must pass it only to the traced program.
 pub fn preload() -> Option<String> {
     library().map(|path| format!("LD_PRELOAD={}", path.display()))
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crate::{Program, library, patience, tool};
 
-/// A run about to happen: preloaded, and killed after a minute, unless told otherwise. Each limit is
-/// [`patience`] times as long.
+/// A run about to start: preloaded, and killed after a minute, unless configured otherwise. Each
+/// limit is multiplied by [`patience`].
 pub struct Run {
     executable: PathBuf,
     arguments: Vec<OsString>,
@@ -42,8 +42,8 @@ pub struct Outcome {
     pub system: Duration,
     /// Page faults served without reading from a disk.
     pub minor_faults: u64,
-    /// Largest resident set in KiB. The kernel counts the moment before `exec` too, so this never
-    /// reads below the tests' own few MiB: let a small program measure itself.
+    /// Largest resident set in KiB. The kernel counts the moment before `exec` too, so this is
+    /// never below the tests' own few MiB: let a small program measure itself.
     pub max_rss_kib: u64,
     executable: PathBuf,
     preload: bool,
@@ -143,7 +143,7 @@ impl Run {
         let mut watch = Watch::new(&child, library, start + self.timeout * patience());
         let (status, usage) = watch.until_exit();
         let elapsed = start.elapsed();
-        // Whatever the program left running would hold the pipes open for ever.
+        // A process that the program left running would keep the pipes open for ever.
         watch.kill_group();
 
         Outcome {
@@ -182,8 +182,8 @@ impl Outcome {
         self
     }
 
-    /// Assert that `/proc/PID/maps` showed the library while the program ran; a program too short
-    /// to be caught alive is asked of the dynamic loader. Nothing to assert in a bare run.
+    /// Assert that `/proc/PID/maps` showed the library while the program ran; for a program too
+    /// short to be observed, ask the dynamic loader. Nothing to assert in a bare run.
     #[track_caller]
     pub fn used_library(self) -> Self {
         if self.preload && !self.saw_library {
@@ -261,7 +261,7 @@ impl Watch {
     }
 
     fn kill_group(&self) {
-        // SAFETY: the child leads a process group of its own, so nobody else is hit.
+        // SAFETY: the child leads its own process group, so no other process is killed.
         unsafe { libc::kill(-self.pid, libc::SIGKILL) };
     }
 }

@@ -1,4 +1,4 @@
-//! The command, and programs on masu that it looks at.
+//! The command, and programs on masu that it examines.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,7 @@ pub fn masu(arguments: &[&str]) -> Output {
     Command::new(command()).args(arguments).output().expect("the command is built")
 }
 
-/// Waits until a `masu watch -p` looks at its process: it handles signals from then on.
+/// Waits until a `masu watch -p` looks at its process: from then on it handles signals.
 pub fn await_watch(watch: u32) {
     let deadline = Instant::now() + Duration::from_secs(20);
     let handles = || {
@@ -38,7 +38,7 @@ pub fn await_watch(watch: u32) {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Starts it, with pipes for what it hears and says.
+    /// Starts it, with pipes for its input and output.
     pub fn start(command: &mut Command) -> Running {
         Running::start_on(&library().expect("masu is a library").to_string_lossy(), command)
     }
@@ -49,12 +49,12 @@ impl Running {
         Running(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it runs"))
     }
 
-    /// Its number.
+    /// Its process id.
     pub fn id(&self) -> u32 {
         self.0.id()
     }
 
-    /// Waits until it has said a line that contains `word`.
+    /// Waits until it has printed a line that contains `word`.
     pub fn says(&mut self, word: &str) {
         let out = self.0.stdout.as_mut().expect("a pipe");
         let found = BufReader::with_capacity(1, out)

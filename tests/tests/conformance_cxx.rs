@@ -45,7 +45,7 @@ mod arrays {
         a_long_array_is_deleted_as_one,
     }
 
-    /// What `docs/mistakes.md` says of `new[]` with another end than `delete[]`.
+    /// What `docs/mistakes.md` says about `new[]` without a matching `delete[]`.
     #[test]
     fn arrays_that_are_not_freed_as_such_end_the_program() {
         if !masu_tests::is_masu() {
@@ -80,7 +80,7 @@ mod exhaustion {
         &PROGRAM
     }
 
-    // libstdc++ 12 rounds an aligned request of SIZE_MAX up to nothing.
+    // libstdc++ 12 rounds an aligned request of SIZE_MAX up to zero.
     masu_tests::cases! {
         program;
         unwinding_runs_the_destructors_of_the_callers,

@@ -147,13 +147,13 @@ fn begins(line: &str, pattern: &str) -> bool {
     })
 }
 
-/// The C library says which file an address is from since glibc 2.35.
+/// Since glibc 2.35, masu can find out which file an address is from.
 fn names_files() -> bool {
     // SAFETY: a name that ends in a zero byte.
     !unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) }.is_null()
 }
 
-/// The mistakes and their sentences that this C library lets masu know.
+/// The mistakes and sentences that masu can tell on this C library.
 fn said() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     SAID.iter().filter(|(_, sentence)| {
         names_files() || !sentence.contains("it points into the p") && !sentence.contains("libc.so")
@@ -167,7 +167,7 @@ fn each_mistake_ends_the_program_with_its_own_sentence() {
         return;
     }
     for (name, sentence) in said() {
-        // A death is one to the program whether or not it says so.
+        // The program aborts whether or not the message is shown.
         let outcome =
             case(program(), name).env("MASU_SHOW_ERRORS", "0").run().killed_by(libc::SIGABRT);
         says_one_line(&outcome);
@@ -197,7 +197,7 @@ fn reported_mistakes_leave_the_program_alive_and_its_heap_whole() {
     }
 }
 
-/// A free inside a small block is found when the list of free blocks has it already.
+/// A free inside a small block is found only once the pointer is on the list of free blocks.
 #[test]
 fn a_free_inside_a_small_block_ends_the_program_whatever_was_asked_for() {
     if !is_masu() {
@@ -225,7 +225,7 @@ fn a_double_free_by_two_threads_at_once_ends_the_program() {
     a_broken_chain_ends("double_free_by_two_threads_at_once");
 }
 
-/// So is it if the program has written to the link of a block that waits to be sent to its owner.
+/// It is also broken if the program wrote to the link of a block that waits to be sent to its owner.
 #[test]
 fn a_link_that_the_program_wrote_to_is_not_followed() {
     if !is_masu() {
@@ -305,7 +305,7 @@ fn every_sentence_is_explained() {
     }
 }
 
-/// A sentence without what varies.
+/// A sentence without its variable parts.
 fn plain(sentence: &str) -> String {
     sentence.replace("libc.so.6", "").replace(|c: char| c.is_ascii_digit() || c == '…', "")
 }
@@ -324,14 +324,14 @@ fn usable_size_of_foreign_pointers_is_zero() {
     }
 }
 
-/// Exactly one line on standard error, which says who speaks.
+/// Exactly one line on standard error, which names masu.
 #[track_caller]
 fn says_one_line(outcome: &Outcome) {
     let lines: Vec<&str> = outcome.stderr.lines().collect();
     assert!(lines.len() == 1 && lines[0].contains("masu"), "{}", outcome.describe());
 }
 
-/// Aborts before it goes on. The system's malloc does so too, in its own words.
+/// It aborts before it goes on. The system's malloc does so too, in its own words.
 fn aborts(name: &str) {
     let outcome = case(program(), name).run().killed_by(libc::SIGABRT);
     assert!(!outcome.stdout.contains("went on"), "{}", outcome.describe());
@@ -360,7 +360,7 @@ fn double_free_of_8000_bytes() {
     aborts("double_free_of_8000_bytes");
 }
 
-/// Larger blocks may abort too, or be reported as nobody's and left alone; never silence.
+/// For larger blocks it may abort too, or report a foreign pointer and go on; it is never silent.
 fn is_noticed(name: &str) {
     let outcome = case(program(), name).run();
     if outcome.status.success() {
@@ -383,7 +383,7 @@ fn double_free_of_3_mib() {
     is_noticed("double_free_of_3_mib");
 }
 
-/// What was asked for is in the line, whoever else might own the block.
+/// The line says that it was a realloc, whoever else might own the block.
 fn says_realloc(name: &str) {
     if !is_masu() {
         println!("only masu is held to this");
@@ -413,7 +413,7 @@ fn double_free_by_another_thread_leaves_a_usable_heap_or_aborts() {
     }
 }
 
-/// What only masu promises; others crash here, and rightly so.
+/// Only masu promises this; other allocators crash here, and rightly so.
 #[test]
 fn a_hundred_mistakes_are_told_and_more_survived() {
     if !is_masu() {
@@ -426,7 +426,7 @@ fn a_hundred_mistakes_are_told_and_more_survived() {
     ] {
         let outcome = case(program(), name).env("MASU_ON_ERROR", "report").run().success();
         assert!(outcome.stdout.contains("went on"), "{}", outcome.describe());
-        // One more for what may be another allocator's.
+        // One more, for blocks that may be another allocator's.
         let said = outcome.stderr.lines().filter(|line| line.starts_with("masu: ")).count();
         assert!((lines..=lines + 1).contains(&said), "{said}: {}", outcome.describe());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use masu_tests::{Run, is_masu, library};
 
-/// The output of readelf over masu; `None`, with a word, for other allocators.
+/// The output of readelf over masu; for other allocators `None`, and a message.
 fn readelf(option: &str) -> Option<String> {
     if !is_masu() {
         println!("only masu is held to this");
@@ -14,7 +14,7 @@ fn readelf(option: &str) -> Option<String> {
     Some(Run::new("readelf").bare().args(["-W", option]).arg(path).run().success().stdout)
 }
 
-/// The symbols it defines (`UND` is false) or leaves to others.
+/// The symbols it defines, or takes from others if `undefined`.
 fn symbols(undefined: bool) -> Option<BTreeSet<String>> {
     let table = readelf("--dyn-syms")?;
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -55,8 +55,8 @@ fn the_whole_libc_family_is_exported() {
     ]);
 }
 
-/// Programs and libraries reach glibc's allocator under these names too; one that stays
-/// glibc's own hands blocks of one heap to the other's free.
+/// Programs and libraries reach glibc's allocator under these names too. If one of them stayed
+/// glibc's own, blocks of one heap would be freed to the other.
 #[test]
 fn the_second_names_of_glibc_are_exported() {
     exports(&[
@@ -115,7 +115,7 @@ fn all_operators_new_and_delete_are_exported() {
     ]);
 }
 
-/// Names that are nobody else's business would collide with the program's own.
+/// Internal names would collide with the program's own.
 #[test]
 fn nothing_of_the_inside_is_exported() {
     let Some(defined) = symbols(false) else { return };
@@ -128,7 +128,7 @@ fn nothing_of_the_inside_is_exported() {
     assert!(strays.is_empty(), "{strays:?}");
 }
 
-/// It must load into any process, before and beside any libc.
+/// The library must load into any process, before and beside any libc.
 #[test]
 fn no_other_library_is_needed() {
     let Some(dynamic) = readelf("--dynamic") else { return };
@@ -144,7 +144,7 @@ fn nothing_is_taken_from_the_unwinder_or_the_allocator_of_libc() {
     assert!(found.is_empty(), "{found:?} of {undefined:?}");
 }
 
-/// Of what the loader keeps in reserve for libraries that are opened later, one word is taken.
+/// One word is taken of the reserve that the loader keeps for libraries that are opened later.
 #[test]
 fn thread_local_storage_is_one_word() {
     let Some(headers) = readelf("--program-headers") else { return };

@@ -1,4 +1,4 @@
-//! The tests of the tests: each case is seen to fail.
+//! Tests of the tests: each case is seen to fail.
 //!
 //! `c/faults.c` is an allocator with one planted fault, over the system's malloc. Every case
 //! of the C and C++ programs must pass on it without the fault and fail with the one named
@@ -376,7 +376,7 @@ fn of_exhaustion() {
             ],
         ),
     ];
-    // libstdc++ 12 rounds an aligned request of SIZE_MAX up to nothing.
+    // libstdc++ 12 rounds an aligned request of SIZE_MAX up to zero.
     let impossible = ["bad_alloc_is_thrown_by_every_throwing_form", "nothrow_forms_return_null"];
     all_are_found(&common::cxx_program("exhaustion"), plan, &impossible, &[]);
 }
@@ -434,7 +434,7 @@ fn of_manners() {
         ),
         ("thread-in-child", &["the_child_of_a_fork_has_one_thread"]),
     ];
-    // glibc's malloc moves the program break, which the filter of this one forbids.
+    // glibc's malloc moves the program break, which this case's filter forbids.
     all_are_found(&common::c_program("manners"), plan, &["seccomp_after_a_burst"], &[]);
 }
 

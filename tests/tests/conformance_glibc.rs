@@ -1,4 +1,4 @@
-//! What glibc's own tests of its malloc ask for, written anew.
+//! What glibc's own tests of its malloc require, written anew.
 //!
 //! | glibc's test (2.36, some of 2.38) | here |
 //! |---|---|
@@ -25,12 +25,12 @@
 //! | `tst-dynarray-fail` | `a_full_heap_refuses_and_an_emptied_one_grows` |
 //! | `tst-malloc-backtrace`, `tst-tcfree1` to `3`, `tst-safe-linking` | `c/diagnostics.c` |
 //!
-//! Not for another allocator than glibc's own: `tst-mallocstate` (dumps of an old glibc's heap, for programs
-//! of 2.25 and before), `tst-malloc-check` and whatever runs with `MALLOC_CHECK_=3`, `tst-compathooks-*`,
-//! `tst-mtrace`, `tst-mcheck` (glibc's debugging library, `libc_malloc_debug.so`, puts its own malloc in
-//! front), `tst-malloc-usable-tunables` and `tst-mxfast`'s tunables (`GLIBC_TUNABLES`), `tst-pvalloc-fortify` (the
-//! compiler's knowledge of sizes), and `tst-alloc_buffer`, `tst-scratch_buffer`, `tst-dynarray`,
-//! `tst-dynarray-at-fail` (internal structures that merely call malloc).
+//! These are only for glibc's own allocator: `tst-mallocstate` (dumps of an old glibc's heap, for programs of 2.25 and
+//! before), `tst-malloc-check` and whatever runs with `MALLOC_CHECK_=3`, `tst-compathooks-*`, `tst-mtrace`,
+//! `tst-mcheck` (glibc's debugging library, `libc_malloc_debug.so`, puts its own malloc in front),
+//! `tst-malloc-usable-tunables` and `tst-mxfast`'s tunables (`GLIBC_TUNABLES`), `tst-pvalloc-fortify` (the compiler's
+//! knowledge of sizes), and `tst-alloc_buffer`, `tst-scratch_buffer`, `tst-dynarray`, `tst-dynarray-at-fail` (internal
+//! structures that merely call malloc).
 
 mod common;
 

@@ -26,7 +26,7 @@ mod lifecycle {
         threads_outlive_main,
     }
 
-    /// These end the process from inside; the last line proves that they came to the end.
+    /// These cases end the process themselves; the last line proves that they got that far.
     fn ends_well(name: &str) {
         let outcome = case(program(), name).run().success();
         assert!(outcome.stdout.ends_with("destructor done\n"), "{}", outcome.describe());

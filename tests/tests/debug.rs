@@ -1,5 +1,5 @@
-//! `policy:debug`: every report has the stacks of the allocation and of the free, of whatever block, and what is in use
-//! at the end is listed.
+//! `policy:debug`: every report about any block has the stacks of its allocation and its free, and blocks still in use
+//! at exit are listed.
 
 mod common;
 
@@ -19,7 +19,7 @@ fn run(case: &str, bytes: usize, more: &str) -> Run {
     Run::program(&PROGRAM).arg(case).env("BYTES", bytes.to_string()).env("MASU_CONF", keys)
 }
 
-/// What the stacks of a report are of, and the function that is innermost in each, by its place in the program.
+/// What each stack of a report shows, with the offset of its innermost function in the program.
 fn stacks(outcome: &Outcome) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = outcome.stderr.lines();
@@ -40,7 +40,7 @@ fn told(outcome: &Outcome, line: &str, expected: &[&str]) {
     let found = stacks(outcome);
     let what: Vec<&str> = found.iter().map(|(what, _)| &**what).collect();
     assert_eq!(what, expected, "{}", outcome.describe());
-    // Each begins in the program, and an allocation is elsewhere than a free.
+    // Each stack begins in the program, and allocation and free are at different places.
     assert!(found.iter().all(|(_, place)| place.starts_with("0x")), "{}", outcome.describe());
     if let (Some(allocated), Some(freed)) = (
         found.iter().find(|(what, _)| what == "allocated"),
@@ -58,7 +58,7 @@ fn a_report_about_any_block_has_its_stacks() {
     let (ended, ending) = (&["now", "allocated", "freed"][..], &["now", "allocated"][..]);
     let accessed = &["accessed", "allocated", "freed"][..];
     for bytes in [100, 5000, 20_000, 131_072, 300_000, 5_000_000] {
-        // With guards these are told as any guarded block's mistakes.
+        // With guards, these would be reported as mistakes with guarded blocks.
         let no = ",guard:off";
         for (case, line, stacks) in [
             ("frees_twice", "double free of 0x", ended),
@@ -71,7 +71,7 @@ fn a_report_about_any_block_has_its_stacks() {
         ] {
             told(&run(case, bytes, no).run().killed_by(SIGABRT), line, stacks);
         }
-        // At a page's end there is nothing to write to.
+        // A block that ends with a page has no slack.
         if bytes % 4096 != 0 {
             let outcome = run("writes_beyond", bytes, no).run().killed_by(SIGABRT);
             told(&outcome, "was written to 1 byte beyond its end", ending);
@@ -92,7 +92,7 @@ fn a_report_about_any_block_has_its_stacks() {
             told(&outcome, ", which was freed", accessed);
         }
     }
-    // Where only some blocks are guarded, others have no stacks.
+    // Without `policy:debug`, unguarded blocks have no stacks.
     let plain = Run::program(&PROGRAM).arg("frees_twice").env("BYTES", "100");
     let plain = plain.env("MASU_CONF", "policy:hardened").run().killed_by(SIGABRT);
     assert_eq!(stacks(&plain), []);
@@ -122,7 +122,7 @@ fn reports_go_to_a_file_as_well() {
     assert_eq!(fs::read_to_string(&file).expect("a report"), outcome.killed_by(SIGABRT).stderr);
 }
 
-/// The bytes and blocks of each line of a list of leaks: of all, and of each place.
+/// The bytes and blocks in each line of a list of leaks: the total, then each place.
 fn amounts(outcome: &Outcome) -> Vec<[u64; 2]> {
     let number = |word: Option<&str>| word.and_then(|word| word.parse().ok()).expect("a number");
     let says = outcome.stderr.lines().filter_map(|line| line.split_once(" bytes in "));
@@ -168,12 +168,12 @@ fn the_list_does_not_go_astray() {
     if !is_masu() {
         return;
     }
-    // Standard error was closed, and is there yet for the library.
+    // The program closed standard error, but the library still has it.
     let outcome = run("keeps_some_and_closes_all", 0, "").run().success();
     assert!(outcome.stderr.contains(": 5000 bytes in 1 block,"), "{}", outcome.describe());
-    // A fork's child is silent, and its parent keeps nothing.
+    // A forked child is silent, and its parent keeps nothing.
     assert_eq!(run("keeps_some_in_a_child", 0, "").run().success().stderr, "");
-    // What does not fit is added up.
+    // Places that do not fit are added up.
     let outcome = run("keeps_some_of_many_places", 0, "").run().success();
     let amounts = amounts(&outcome);
     assert_eq!(amounts.len(), 22, "{}", outcome.describe());
@@ -184,7 +184,7 @@ fn the_list_does_not_go_astray() {
     assert!(outcome.stderr.contains(" other places: prof_file"), "{}", outcome.describe());
 }
 
-/// The profile of such a process is exact, and names functions.
+/// The profile of such a process is exact and names functions.
 #[test]
 fn the_profile_has_every_block() {
     if !is_masu() {

@@ -1,9 +1,9 @@
 //! The documentation is true: its commands run and print what it says, and its links lead somewhere.
 //!
-//! In the pages named below every block of `sh` is executed, one after the other in one directory.
-//! `program`, `./server` and `./worker` are `c/documented.c`, and `PID` one that runs on masu. A block of
-//! `text` behind it is what it prints: each of its lines, with `…` for whatever varies, in this order,
-//! other lines between. In a block of `console`, commands and what they print take turns.
+//! In the pages named below every block of `sh` is executed, one after the other, in one directory. `program`,
+//! `./server` and `./worker` are `c/documented.c`, and `PID` is a process on masu. A block of `text` after it is what
+//! it prints: all of these lines, with `…` for variable parts, in this order, with other lines between them. In a block
+//! of `console`, commands and what they print alternate.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 use masu_tests::{Compile, is_masu, library, scratch, workspace};
 
-/// A page's blocks of commands, each with what it is to print.
+/// A page's blocks of commands, each with its expected output.
 fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
     let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
     let mut lines = page.lines();
@@ -39,7 +39,7 @@ fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
     blocks
 }
 
-/// Whether `line` is `pattern`, in which `…` and blanks stand for anything and any blanks.
+/// Whether `line` matches `pattern`, in which `…` stands for anything and blanks for any blanks.
 fn fits(line: &str, pattern: &str) -> bool {
     let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     let pattern = pattern.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -58,13 +58,13 @@ fn fits(line: &str, pattern: &str) -> bool {
     exact && pattern.ends_with('…') || rest.is_empty()
 }
 
-/// The line of `expected` that `said` lacks, in order.
+/// The first line of `expected` that `said` lacks, in order.
 fn lacks<'a>(said: &str, expected: &'a [String]) -> Option<&'a str> {
     let mut lines = said.lines();
     expected.iter().find(|pattern| !lines.any(|line| fits(line, pattern))).map(String::as_str)
 }
 
-/// The `program` that waits.
+/// A `program` that waits.
 struct Waiting(Child);
 
 impl Waiting {
@@ -88,9 +88,9 @@ impl Drop for Waiting {
     }
 }
 
-/// What comes before each script. Services are those of the [`machine`], and systemd does nothing. The status of the doctor does not count: the machine of the tests may
-/// have faults of its own.
-/// In the background `masu run` becomes the program, as without this function: `$!` is its number.
+/// What comes before each script. Services are those of the [`machine`], and `systemctl` does nothing. The doctor's
+/// exit status is ignored: the test machine may have faults of its own. In the background the shell becomes `masu run`,
+/// as it would without this function, so `$!` is the program's id.
 const PRELUDE: &str = "exec 2>&1; sudo() { \"$@\"; }; systemctl() { :; }; masu() { \
     read -r shell _ </proc/self/stat; if [ \"$1\" = run ] && [ \"$shell\" != $$ ]; then exec masu \"$@\"; fi; \
     if [ \"$1\" = unit ]; then shift; set -- unit --root machine \"$@\"; fi; command masu \"$@\" || { status=$?; [ \"$1\" = doctor ] || return $status; }; }; ";
@@ -116,8 +116,8 @@ fn check(name: &str) {
     let at = |name: &str| place.path().join(name);
     fs::create_dir(at("bin")).expect("made");
     let built = Compile::c("c/documented.c").flag("-pthread").build();
-    // No copy: a file that is being written, even by way of a child that another test has just forked
-    // off, cannot be run.
+    // Not a copy: a file that is open for writing, even in a child that another test has just forked, cannot be
+    // executed.
     for name in ["bin/program", "server", "worker"] {
         fs::hard_link(built.path(), at(name)).expect("a second name");
     }
@@ -262,7 +262,7 @@ fn profiling() {
     check("profiling.md");
 }
 
-/// All pages below a directory, but not what was built or is hidden.
+/// All pages below a directory, except for built and hidden ones.
 fn pages(place: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(place).expect("a directory").map(|file| file.unwrap().path());
     let of = |path: PathBuf| {
@@ -355,7 +355,7 @@ fn the_crates_cost_is_the_measured_one() {
     }
 }
 
-/// The README's table of the full race is that of the race's document.
+/// The README's table of the full race equals that of the race's document.
 #[test]
 fn the_readmes_figures_are_the_races() {
     let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);

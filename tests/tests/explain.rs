@@ -1,5 +1,5 @@
-//! `masu explain` tells the truth: its sum is the RSS in real programs at several moments, its figures are those
-//! of a program whose memory is known.
+//! `masu explain` tells the truth: in real programs its sum is the RSS at several moments, and for a program whose
+//! memory is known its figures are right.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -40,7 +40,7 @@ fn bytes(account: &Value, kind: &str) -> i64 {
 #[track_caller]
 fn closes(process: u32) -> Value {
     let mut said = String::new();
-    // Of a program that is at work two looks see two moments.
+    // If the program is at work, two looks see different states.
     for _ in 0..10 {
         let account = explained(process);
         let rollup = procfs::process::Process::new(process as i32)
@@ -81,7 +81,7 @@ fn a_program_whose_memory_is_known() {
             .expect("a number")
     };
     let kib = |account: &Value, kind: &str| bytes(account, kind) / 1024;
-    // The C library has a few blocks of its own.
+    // The C library allocates a few blocks itself.
     let near = |n: u64, expected: u64| n.abs_diff(expected) <= 8;
 
     let all = next();
@@ -124,7 +124,7 @@ fn python() {
     let mut live = Vec::new();
     for _ in 0..3 {
         running.says("ready");
-        // A version manager may run it as a child.
+        // A version manager may run Python as a child.
         let account = closes(running.id());
         live.push(bytes(&account, "live_small"));
         running.goes_on();
@@ -156,7 +156,7 @@ fn redis() {
     ]);
     assert!(client.output().expect("it runs").status.success());
     let filled = closes(running.id());
-    // Debian's is linked against jemalloc by its public names, which masu has.
+    // Debian's Redis is linked against jemalloc by its public names, which masu has.
     assert!(bytes(&filled, "live_small") > 50 << 20, "{filled:#}");
     let mut client = Command::new(tool("redis-cli"));
     assert!(
@@ -166,7 +166,7 @@ fn redis() {
     assert!(bytes(&emptied, "live_small") < 10 << 20, "{emptied:#}");
 }
 
-/// A git that answers, before and after it has read many objects.
+/// A git that answers requests, before and after it has read many objects.
 #[test]
 fn git() {
     if !is_masu() {
@@ -202,7 +202,7 @@ fn git() {
     closes(running.id());
 }
 
-/// A worker of nginx, idle, while it serves, and behind that.
+/// An nginx worker: idle, while it serves, and afterwards.
 #[test]
 fn nginx() {
     if !is_masu() {
@@ -252,7 +252,7 @@ fn a_rust_program_with_masu_inside() {
     let mut running = Running(child);
     running.says("ready");
     let account = closes(running.id());
-    // 48 Ki blocks of 1,000 bytes, the first line of each touched by nobody but masu.
+    // 48 Ki blocks of 1,000 bytes, whose first lines only masu touches.
     assert!(account["allocated"].as_u64() >= Some(48 << 20), "{account:#}");
     assert_eq!(bytes(&account, "library"), 0);
 }
@@ -268,7 +268,7 @@ fn a_service_at_work() {
         sleep(Duration::from_millis(400));
         explained(running.id());
     }
-    // It rests for more than a second.
+    // The service rests for more than a second.
     closes(running.id());
 }
 
@@ -284,11 +284,11 @@ fn scripts_can_ask_whether_masu_holds_too_much() {
     assert_eq!(masu(&["explain", "--most", "50", &id]).status.code(), Some(0));
     running.goes_on();
     running.says("ready");
-    // Half of the blocks are free now, and masu has little more.
+    // Half of the blocks are free now, and masu holds little more.
     assert_eq!(masu(&["explain", "--most", "20", &id]).status.code(), Some(1));
 }
 
-/// A profile is a line of its own, not the program's.
+/// The profile has its own line, apart from the program's.
 #[test]
 fn what_a_profile_takes_is_said() {
     if !is_masu() {
@@ -303,14 +303,14 @@ fn what_a_profile_takes_is_said() {
     profiled.says("ready");
     let profiled = closes(profiled.id());
     assert_eq!(bytes(&plain, "profile"), 0);
-    // 2,500 samples of 40 bytes and some, their heads, and a stack.
+    // 2,500 samples of some 40 bytes each, their heads, and a stack.
     let profile = bytes(&profiled, "profile");
     assert!((200 << 10..2 << 20).contains(&profile), "{profiled:#}");
     let elsewhere = |account: &Value| bytes(account, "anonymous");
     assert!(elsewhere(&profiled) <= elsewhere(&plain) + (64 << 10), "{profiled:#}");
 }
 
-/// Guarded blocks, too.
+/// The same for guarded blocks.
 #[test]
 fn what_guards_take_is_said() {
     if !is_masu() {
@@ -331,7 +331,7 @@ fn what_guards_take_is_said() {
     assert!(said, "{account:#}");
 }
 
-/// A hardened heap is no mapping of the program's: what is live and free there, and its records.
+/// A hardened heap is not counted as the program's mappings: it has lines for live, free and records.
 #[test]
 fn a_hardened_heap_is_accounted_for() {
     if !is_masu() {
@@ -350,7 +350,7 @@ fn a_hardened_heap_is_accounted_for() {
         running.goes_on();
         account
     };
-    // The C library has a few blocks of its own.
+    // The C library allocates a few blocks itself.
     let is = |account: &Value, blocks: u64, kib: i64| {
         let live = bytes(account, "live_hardened") / 1024;
         assert!((kib..=kib + kib / 50 + 64).contains(&live), "{live} of {kib} KiB: {account:#}");
@@ -376,7 +376,7 @@ fn a_hardened_heap_is_accounted_for() {
     is(&next(), 5_054, 5_000);
 }
 
-/// Large blocks of many lengths, most of them freed, some of whose pages are kept.
+/// Large blocks of many lengths, most of which are freed; some freed ones keep their pages.
 #[test]
 fn large_blocks_of_a_hardened_heap_are_accounted_for() {
     if !is_masu() {
@@ -398,19 +398,19 @@ fn large_blocks_of_a_hardened_heap_are_accounted_for() {
     let asked: i64 = (0..400).step_by(4).map(|i| 150_000 + i * 1000).sum();
     let live = bytes(&account, "live_hardened");
     assert!((asked..asked + asked / 50).contains(&live), "{live} of {asked}: {account:#}");
-    // Up to 16 freed blocks leave their pages.
+    // Up to 16 freed blocks keep their pages.
     let free = bytes(&account, "free_hardened");
     assert!((1 << 20..16 << 20).contains(&free), "{account:#}");
     assert!(bytes(&account, "anonymous") < 256 << 10, "{account:#}");
 }
 
-/// How often the kernel has had no huge page for somebody.
+/// How often the kernel had no huge page for a fault.
 fn refused_huge_pages(vmstat: &str) -> u64 {
     let of = |line: &str| line.strip_prefix("thp_fault_fallback ")?.parse::<u64>().ok();
     vmstat.lines().find_map(of).unwrap_or(0)
 }
 
-/// What of a huge page nothing has used is told from what is free.
+/// The unused part of a huge page is told apart from free memory.
 #[test]
 fn huge_pages_are_accounted_for() {
     if !is_masu() {
@@ -430,7 +430,7 @@ fn huge_pages_are_accounted_for() {
     running.says("ready");
     let account = closes(running.id());
     let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    // A machine whose free memory is in small pieces has none to give.
+    // A machine whose free memory is fragmented has no huge pages.
     if modes.is_ok_and(|modes| !modes.contains("[never]")) && refused() == before {
         // 66 MiB, of which the first 32 never are.
         assert!(account["huge_pages"].as_u64() >= Some(4 << 20), "{account:#}");

@@ -1,4 +1,4 @@
-//! Whoever cannot see into a process is told why, and the way out; and nobody is ever shown a wrong number.
+//! Users who cannot look into a process are told why and what to do; nobody is ever shown a wrong number.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -17,7 +17,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The first line is the sentence, the second one the way out.
+/// The first line is the sentence, and the second says what to do.
 #[track_caller]
 fn is_refused(output: &Output, sentence: &str, way_out: &str) {
     let said = said(output);
@@ -28,12 +28,12 @@ fn is_refused(output: &Output, sentence: &str, way_out: &str) {
     assert!(output.stdout.is_empty(), "{output:?}");
 }
 
-/// Every command that asks a process, with its number.
+/// Every command that asks a process, with its id.
 fn questions(id: &str) -> [Vec<&str>; 4] {
     [vec!["explain", id], vec!["stats", "-p", id], vec!["purge", "-p", id], vec!["watch", "-p", id]]
 }
 
-/// A program that waits, on some library.
+/// A program that waits, on this library.
 fn waiting(library: &Path) -> (Program, Running) {
     let program = Compile::c("c/explained.c").flag("-pthread").build();
     let library = library.to_string_lossy();
@@ -61,7 +61,7 @@ fn a_process_that_is_none_or_has_ended() {
         let sentence = format!("masu: process {id} does not run on masu");
         is_refused(&masu(&question), &sentence, "masu run");
     }
-    // A process that has ended, and that nobody has waited for yet.
+    // A process that has ended but has not been waited for.
     let mut ended = Command::new("true").spawn().expect("it runs");
     let id = ended.id().to_string();
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -76,7 +76,7 @@ fn a_process_that_is_none_or_has_ended() {
     ended.wait().expect("it has ended");
 }
 
-/// Processes that end while they are looked at: an answer or a sentence, whenever it happens.
+/// Processes that end while they are looked at: whenever it happens, there is an answer or a sentence.
 #[test]
 fn a_process_that_ends_meanwhile() {
     if !is_masu() {
@@ -94,7 +94,7 @@ fn a_process_that_ends_meanwhile() {
             match output.status.code() {
                 Some(0 | 3) => assert!(!output.stdout.is_empty()),
                 Some(2) => {
-                    // It may not run on masu yet, or not any more.
+                    // It may not run on masu yet, or no longer.
                     let start = format!("masu: process {id} ");
                     let ends = ["has ended", "does not run on masu", "cannot be understood"];
                     let is_known = said
@@ -122,7 +122,7 @@ fn a_process_that_ends_meanwhile() {
     assert!(text.starts_with(&format!("process {}", running.id())), "{text}");
 }
 
-/// The command, where everybody may run it.
+/// The command in a place where any user may run it.
 fn for_everybody() -> TempDir {
     let place = scratch();
     std::fs::copy(command(), place.path().join("masu")).expect("copied");
@@ -162,7 +162,7 @@ fn another_users_process() {
     assert!(!text.contains("explained"), "{text}");
 }
 
-/// What Yama does to one user's processes: mappings may be read, memory may not.
+/// What Yama does to processes of one user: their mappings can be read, their memory cannot.
 fn under_yama(mut command: Command) -> Command {
     const ALLOW: u32 = 0x7fff_0000;
     const EPERM: u32 = 0x0005_0000 | libc::EPERM as u32;
@@ -207,7 +207,7 @@ fn yama_and_sandboxes() {
         if !is_root() {
             continue;
         }
-        // The kernel's setting, as far as the command can tell.
+        // The kernel's setting, as far as the command can see it.
         for (scope, way_out) in [
             (
                 "1",
@@ -225,7 +225,7 @@ fn yama_and_sandboxes() {
     }
 }
 
-/// With the key, the process and its children ask the kernel to be readable; without it nobody does.
+/// With the key, the process and its children ask the kernel to be readable; without it none does.
 #[test]
 fn processes_that_are_to_be_observed_say_so() {
     if !is_masu() {
@@ -249,20 +249,19 @@ fn processes_that_are_to_be_observed_say_so() {
         processes.dedup();
         processes.len()
     };
-    // The shell, its fork, and the program that it forks and becomes.
+    // The shell, its fork, and the program that it forks and executes.
     assert_eq!(asked("MASU_OBSERVE=1"), 3);
     assert_eq!(asked("MASU_CONF=observe:off"), 0);
 }
 
-/// A copy of the library whose tables are of another version, older or newer, or that says so of itself.
+/// A copy of the library whose tables have another version, older or newer, or that says so itself.
 fn altered(place: &TempDir, change: impl Fn(&mut [u8; 8])) -> std::path::PathBuf {
     let path = place.path().join("libmasu.so");
     std::fs::copy(own(), &path).expect("copied");
     let mut file = std::fs::File::options().read(true).write(true).open(&path).expect("opened");
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).expect("read");
-    // The words that the note leads to: a magic number, and the distance of the layout, whose first word is
-    // the version.
+    // The words that the note leads to: a magic number, and the offset of the layout, whose first word is the version.
     let magic = 0x6d61_7375_u32.to_le_bytes();
     let places = bytes.windows(4).enumerate().filter(|(_, window)| *window == magic);
     let found: Vec<u64> = places

@@ -1,8 +1,8 @@
 //! The machine code of the fast paths, and what the release build must not contain.
 //!
 //! A fast path is what a hit executes: from the function's first instruction straight on, past every
-//! conditional jump, to the `ret`. Its length is committed in `golden/fast_paths.txt`, so that a
-//! change shows as a difference. `MASU_BLESS=1` writes the table anew.
+//! conditional jump, to the `ret`. Its length is committed in `golden/fast_paths.txt`, so that changes show as a
+//! difference. `MASU_BLESS=1` writes the table anew.
 #![cfg(target_arch = "x86_64")]
 
 use std::collections::BTreeSet;
@@ -10,8 +10,7 @@ use std::fs;
 
 use masu_tests::{Compile, Run, is_masu, library, scratch, source};
 
-/// The functions of the table, and the most instructions that a hit may take where that was
-/// promised.
+/// The functions of the table, and the most instructions that a hit may take where a limit is promised.
 const FAST_PATHS: &[(&str, Option<usize>)] = &[
     ("malloc", Some(15)),
     ("free", Some(22)),
@@ -50,11 +49,11 @@ const UNDEFINED_WEAK: &[&str] = &[
     "sigaction",
 ];
 
-/// Most bytes of the library without its symbols. A tenth of it is the profiler, with what tests ask it for, and another
-/// the hardened heap, which lie with what few programs need.
+/// Most bytes of the stripped library. A tenth of it is the profiler with the functions that tests call, another tenth
+/// is the hardened heap; both lie beside code that few programs need.
 const LARGEST: u64 = 334 << 10;
 
-/// The output of a tool over the library; `None`, with a word, for other allocators.
+/// The output of a tool over the library; for other allocators `None`, and a message.
 fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {
     if !is_masu() {
         println!("only masu is held to this");
@@ -64,7 +63,7 @@ fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {
     Some(Run::new(tool).bare().args(arguments).arg(path).run().success().stdout)
 }
 
-/// One instruction of objdump's.
+/// One instruction, as objdump prints it.
 #[derive(Clone, Debug)]
 struct Instruction {
     address: u64,
@@ -91,7 +90,7 @@ impl Instruction {
         self.mnemonic != "lea" && (self.operands.contains('(') || self.operands.contains("%fs:"))
     }
 
-    /// Where a direct jump goes.
+    /// The target of a direct jump.
     fn target(&self) -> Option<u64> {
         u64::from_str_radix(self.operands.split_whitespace().next()?, 16).ok()
     }
@@ -124,7 +123,7 @@ fn follow(code: &[Instruction]) -> (Vec<Instruction>, End) {
     }
 }
 
-/// What is wrong with a fast path whatever its length.
+/// What is wrong with a fast path, apart from its length.
 fn faults(name: &str, path: &[Instruction], end: &End) -> Vec<String> {
     let mut faults = Vec::new();
     for i in path {
@@ -138,7 +137,7 @@ fn faults(name: &str, path: &[Instruction], end: &End) -> Vec<String> {
     faults
 }
 
-/// The function's code. Asked for by address, as one function has several names.
+/// The function's code. It is looked up by address, as one function has several names.
 fn disassemble(name: &str) -> Option<Vec<Instruction>> {
     let symbols = inspect("nm", &["--dynamic", "--print-size"])?;
     let row = symbols.lines().find(|line| line.split(' ').nth(3) == Some(name));
@@ -249,8 +248,8 @@ fn bad_paths_are_seen() {
     assert!(!is_panic("_ZN9masu_core4heap4free4pushE"));
 }
 
-/// The library names no C library, and so no version of its functions: `memcpy` would be the one from before
-/// glibc 2.14, for processors of 2003.
+/// The library names no C library, and so no versions of its functions: `memcpy` would be the one from before glibc
+/// 2.14, for processors of 2003.
 #[test]
 fn realloc_copies_by_memmove() {
     if !is_masu() {

@@ -1,4 +1,4 @@
-//! Sampled guards: mistakes with a guarded block end the program where they are made and are told with their stacks,
+//! Sampled guards: a mistake with a guarded block ends the program where it is made and is reported with its stacks,
 //! and programs without mistakes notice nothing.
 
 mod common;
@@ -25,7 +25,7 @@ fn run(case: &str, configuration: &str) -> Run {
         .timeout(Duration::from_secs(100))
 }
 
-/// That the report's first line contains `line`, and that these stacks follow it, each of which begins in the
+/// Asserts that the report's first line contains `line` and that these stacks follow, each of which begins in the
 /// program.
 #[track_caller]
 fn told(outcome: &Outcome, line: &str, stacks: &[&str]) {
@@ -43,7 +43,7 @@ fn told(outcome: &Outcome, line: &str, stacks: &[&str]) {
     assert!(own.count() >= stacks.len() - 1, "{}", outcome.describe());
 }
 
-/// What a program has counted.
+/// The numbers that a program has printed.
 fn numbers(outcome: &Outcome) -> Vec<i64> {
     outcome.stdout.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
@@ -110,13 +110,13 @@ fn without_a_report_the_fault_itself_ends_the_program() {
     assert_eq!(outcome.stderr, "");
 }
 
-/// Whether the kernel leaves core files where a program runs.
+/// Whether the kernel leaves core files in a program's directory.
 fn kernel_leaves_cores() -> bool {
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").expect("a pattern");
     !pattern.starts_with(['|', '/'])
 }
 
-/// The core file of a case, without a report, by the kernel or by gdb.
+/// The core file of a case, written by the kernel or by gdb, without a report.
 fn dumped(case: &str, configuration: &str, directory: &Path, by_kernel: bool) -> PathBuf {
     let to = directory.join("by-gdb");
     let commands = format!("generate-core-file {}", to.display());
@@ -203,7 +203,7 @@ fn a_core_file_says_which_block_it_was() {
             .filter_map(|line| line.strip_prefix("  ")?.split_once(" by thread ").map(|it| it.0))
             .collect();
         assert_eq!(found, stacks, "{case}: {said}");
-        // Names, of the program's own functions.
+        // The names of the program's own functions.
         let name = format!("#0  {case}");
         if stacks.len() > 1 {
             assert!(said.contains(&name), "{case}: {said}");
@@ -220,7 +220,7 @@ fn a_core_file_says_which_block_it_was() {
     }
 }
 
-/// gdb leaves out memory with guard regions, and the code that files have.
+/// gdb leaves out memory with guard regions, and code that is in files.
 #[test]
 fn a_core_file_by_gdb_says_it_too() {
     if !is_masu() {
@@ -232,7 +232,7 @@ fn a_core_file_by_gdb_says_it_too() {
     let said = String::from_utf8_lossy(&out.stdout);
     assert!(said.contains("50 bytes into the block of 3000 bytes at 0x"), "{said}");
     assert!(said.contains("  freed by thread "), "{said}");
-    // With a name, where libc's debugging information is installed.
+    // Where libc's debugging information is installed, there is a name.
     assert!(said.contains("libc.so.6+0x") || said.contains("start_thread"), "{said}");
 }
 
@@ -293,15 +293,15 @@ fn the_programs_own_handler_has_its_faults() {
     if !is_masu() {
         return;
     }
-    // It took the library's place.
+    // It has replaced the library's.
     let own = run("handles_faults_itself", "guard:1/1").run().success();
     assert!(own.stdout.contains("handled"), "{}", own.describe());
     assert_eq!(own.stderr, "");
-    // It knows of the library's.
+    // It passes them on to the library's.
     let passed = run("passes_faults_on", "guard:1/1").run().killed_by(SIGSEGV);
     assert!(passed.stdout.contains("passed on"), "{}", passed.describe());
     told(&passed, "which was freed", &["accessed", "allocated", "freed"]);
-    // The library's came first, and passes on.
+    // The library's is called first, and passes on.
     if let Some(archive) = archive() {
         let linked = Compile::c("c/check_main.c").file("c/guarded.c").file(archive).build();
         let run = Run::program(&linked).bare().arg("reads_freed").env("MASU_CONF", "guard:1/1");
@@ -333,7 +333,7 @@ fn one_block_in_so_many_is_guarded() {
     let guarded = count("guard:1/100");
     // Five standard deviations of 200,000 throws.
     assert!((guarded - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{guarded}");
-    // Both kinds of samples at a time are drawn as often as alone.
+    // With profiling on as well, blocks are guarded as often as without.
     let both = count("guard:1/100,prof:on,prof_rate:1000");
     assert!((both - 2000.0).abs() < 5.0 * 2000f64.sqrt(), "{both}");
 }
@@ -349,7 +349,7 @@ fn a_thousand_guarded_pages_cost_at_most_8_mib() {
     };
     assert_eq!(guarded, 1000);
     assert!(kib <= 8 << 10, "{kib} KiB");
-    // Linux 6.13 guards without mappings.
+    // Since Linux 6.13 guards need no mappings.
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
     let mut numbers = release.split(['.', '-']).map_while(|word| word.parse::<u32>().ok());
     if (numbers.next(), numbers.next()) >= (Some(6), Some(13)) {

@@ -11,7 +11,7 @@ fn mistakes() -> Program {
     Compile::c("mistakes/mistakes.c").flags(["-O1", "-w", "-pthread", "-lstdc++"]).build()
 }
 
-/// Every case of `tests/mistakes`, several hundred, as its own list says what is promised.
+/// Every case of `tests/mistakes`, several hundred, ends as its own list promises.
 #[test]
 fn every_mistake_that_is_promised_is_stopped() {
     if !is_masu() {
@@ -44,7 +44,7 @@ fn every_mistake_that_is_promised_is_stopped() {
     }
 }
 
-/// The programs of `outcomes.c` end as the committed table says, hardened every one as it should.
+/// The programs of `outcomes.c` end as the committed table says; hardened, each ends as it should.
 #[test]
 fn programs_end_as_the_table_says() {
     if !is_masu() {
@@ -77,7 +77,7 @@ fn programs_end_as_the_table_says() {
             let sooner =
                 end == "fault" && plain != "fault" && (plain == "abort" || plain != *should);
             if (name, *case) == ("debug", "text_without_end") {
-                // What lies behind a block between guards depends on the side that was drawn.
+                // What lies after a block between guards depends on which side was drawn.
                 continue;
             }
             let cell = if end == plain || sooner { "." } else { end };
@@ -111,7 +111,7 @@ fn a_line_says_what_was_found() {
     }
 }
 
-/// The mistake is told, and left alone, where somebody asked for that.
+/// The mistake is reported and survived if the configuration asks for that.
 #[test]
 fn mistakes_can_be_survived() {
     if !is_masu() {
@@ -125,7 +125,7 @@ fn mistakes_can_be_survived() {
     }
 }
 
-/// Where a child's blocks lie tells nothing of its siblings', though the parent had one thread and no need of fork handlers.
+/// A child's addresses reveal nothing about its siblings', though the parent had one thread and needed no fork handlers.
 #[test]
 fn children_draw_numbers_of_their_own() {
     if !is_masu() {
@@ -175,8 +175,8 @@ fn a_kernel_that_refuses_will_do() {
     }
 }
 
-/// A process can have 65,530 mappings. 10 GiB of blocks, whatever their size, every other one freed in between, take few of
-/// them, also where the kernel cannot guard without mappings.
+/// A process can have 65,530 mappings. 10 GiB of blocks of any size, half of them freed in between, need few of them,
+/// even where the kernel cannot guard without mappings.
 #[test]
 fn ten_gigabytes_take_few_mappings() {
     if !is_masu() {
@@ -184,14 +184,14 @@ fn ten_gigabytes_take_few_mappings() {
     }
     let program = Compile::c("c/mappings.c").build();
     let strace = |run: Run| {
-        // The first call asks whether it can.
+        // The first call finds out whether it can.
         let inject = "inject=madvise:error=EINVAL:when=1";
         let words = ["-f", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=madvise", "-e", inject];
         run.through("strace", &words)
     };
     let sizes = [16_384, 131_072, 132_096, 262_144, 1_048_576, 4_194_304, 67_108_864];
     for size in sizes {
-        // Slabs fill what they are given, gigabytes of it: a quarter, with a quarter of the mappings, says as much.
+        // Slabs fill their memory, which is gigabytes: a quarter of it, with a quarter of the mappings, shows the same.
         let part = if size <= 131_072 && !long() { 4 } else { 1 };
         let all = (10_usize << 30) / part;
         for (most, marked) in [(8_000 / part, true), (24_000 / part, false)] {

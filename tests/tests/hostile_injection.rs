@@ -1,8 +1,8 @@
 //! Every system call of the allocator fails once, at every place where it is made.
 //!
-//! `strace` makes the n-th call of a kind return an error, for n = 1, 2, … until the program
-//! makes fewer. The program (`c/inject.c`) checks itself; here its end is compared with an
-//! undisturbed run: what the fault left in use was lost.
+//! `strace` makes the n-th call of a kind return an error, for n = 1, 2, … until the program makes
+//! fewer. The program (`c/inject.c`) checks itself; here its end is compared with an undisturbed
+//! run, to see whether the fault leaked memory.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use masu_tests::{Compile, Outcome, Program, Run, archive, long, preload};
 
-/// The calls that manage memory, and with what they may fail.
+/// The calls that manage memory, and the errors with which they may fail.
 const FAULTS: [(&str, &[&str]); 5] = [
     ("mmap", &["ENOMEM", "EAGAIN"]),
     ("munmap", &["ENOMEM"]),
@@ -24,7 +24,7 @@ const FAULTS: [(&str, &[&str]); 5] = [
 const OPTIONAL: [&str; 6] =
     ["madvise", "mremap", "mincore", "membarrier", "sched_getaffinity", "prctl"];
 
-/// A program and the environment that only it, not its tracer, shall see.
+/// A program, and the environment that only it, not its tracer, should see.
 struct Target {
     program: &'static Program,
     environment: Vec<String>,
@@ -100,14 +100,14 @@ fn count(log: &str, call: &str) -> (usize, usize) {
     (before, all)
 }
 
-/// At most so many of the places, spread evenly; all of them in the long mode.
+/// At most `most` of the places, spread evenly; all of them in the long mode.
 fn choose(first: usize, last: usize, most: usize) -> Vec<usize> {
     let places = (last + 1).saturating_sub(first);
     let most = if long() { places } else { most.min(places) };
     (0..most).map(|i| first + i * places / most).collect()
 }
 
-/// Whatever failed, the program went on, and at its end holds no more than without the fault.
+/// Whatever failed, the program went on, and at its end it holds no more than without the fault.
 #[track_caller]
 fn holds(calm: &Report, traced: &Traced, fault: &str) {
     assert!(traced.outcome.status.success(), "{fault}: {}", traced.outcome.describe());
@@ -127,7 +127,7 @@ fn fail_each(target: Target) {
     let mut hit = 0;
     for (call, errors) in FAULTS {
         let (before, all) = count(&calm.log, call);
-        // The C library protects its own relocations at start, and rightly ends if it cannot.
+        // The C library protects its own relocations at start, and rightly exits if it cannot.
         let own = !target.from_start || call == "mprotect";
         let first = if own { before + 1 } else { 1 };
         for error in errors {
@@ -138,7 +138,7 @@ fn fail_each(target: Target) {
                 holds(&baseline, &traced, &fault);
             }
         }
-        // From some place on, for ever; but the C library cannot start without any memory.
+        // Every call from some place on fails; but the C library cannot start without any memory.
         let mut environment = target.environment.clone();
         environment.push("MASU_TEST_LASTING=1".to_owned());
         let lasting = Target { environment, ..*target };
@@ -161,7 +161,7 @@ fn each_call_fails_once_from_the_very_first() {
     fail_each(linked_in());
 }
 
-/// Memory that goes back at once makes far more calls, and makes them on the way of free.
+/// Memory that is returned at once takes far more calls, many of them within `free`.
 #[test]
 fn each_call_fails_once_when_nothing_is_kept() {
     fail_each(preloaded(",decay:0"));

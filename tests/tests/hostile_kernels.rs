@@ -1,4 +1,4 @@
-//! Kernels that lack one thing, and filters that refuse one: masu asks, is refused, and goes on.
+//! Kernels that lack one feature, and filters that refuse one: masu asks, is refused, and goes on.
 
 use std::fs;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ struct Refused {
     /// As `strace` writes it in the call's line.
     asked: &'static str,
     call: (&'static str, libc::c_long),
-    /// The argument that tells the use apart: which one, the bits of it, their value.
+    /// The argument that identifies the use: its index, its bits, their value.
     argument: (u32, u32, u32),
     error: i32,
     /// The configuration under which masu asks.
@@ -59,7 +59,7 @@ const REFUSED: [(&str, Refused); 11] = {
         ("mremap refused", MREMAP),
         ("mincore refused", any("mincore", libc::SYS_mincore, libc::EPERM, "")),
         ("no getrandom", any("getrandom", libc::SYS_getrandom, libc::ENOSYS, "policy:hardened")),
-        // The C library's; an older one does not ask.
+        // The C library's call; older ones do not make it.
         ("no rseq", any("rseq", libc::SYS_rseq, libc::ENOSYS, "")),
         ("no clone3", any("clone3", libc::SYS_clone3, libc::ENOSYS, "")),
     ]
@@ -105,14 +105,14 @@ fn masu_goes_on_whatever_the_kernel_lacks() {
         let run = refused.on(Run::program(program())).bare().through("strace", &words);
         let outcome = run.timeout(Duration::from_secs(180)).run();
         assert!(outcome.status.success(), "{kernel}: {}", outcome.describe());
-        // The kernel was asked, and said so.
+        // The kernel was asked, and refused.
         let log = fs::read_to_string(&log).expect("strace wrote its log");
         let asked = |line: &&str| line.contains(refused.asked) && line.contains(" = -1 E");
         assert!(log.lines().any(|line| asked(&line)), "{kernel}: never asked in\n{log}");
     }
 }
 
-/// What masu does not ask for at all: kernels and filters need not have it.
+/// What masu never asks for: kernels and filters need not have it.
 #[test]
 fn masu_never_asks_for_what_is_newer_than_it_needs() {
     let Some(library) = library() else { return };
@@ -132,7 +132,7 @@ fn masu_never_asks_for_what_is_newer_than_it_needs() {
     }
 }
 
-/// `masu explain` on Linux before 6.7, which cannot say at once which pages of a process are there.
+/// `masu explain` on Linux before 6.7, which cannot list resident pages in one call.
 #[test]
 fn explain_goes_on_without_pagemap_scan() {
     use masu_tests::running::{Running, command};

@@ -1,4 +1,4 @@
-//! Limits: of address space, of data, of mappings, and of what may be unmapped at all.
+//! Limits: on address space, on data, on mappings, and on what can be unmapped at all.
 
 mod common;
 
@@ -36,7 +36,7 @@ mod lowered {
     }
 }
 
-/// The run, below a limit that the shell sets.
+/// The run below a limit that the shell sets.
 fn below(limit: &str, run: Run) -> Run {
     run.through("sh", &["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")])
 }
@@ -56,8 +56,8 @@ fn core_below_512_mib_of_data() {
     core_below("-d 524288");
 }
 
-/// So small that a reservation of any comfort fails: what is left must do for small programs. (Below
-/// 100 MiB a block of more than 1 MiB fails earlier than glibc's: it takes addresses in units of 2 MiB.)
+/// So small that no generous reservation succeeds: small programs must do with what is left. (Below 100 MiB a block of
+/// more than 1 MiB fails earlier than glibc's: it takes addresses in units of 2 MiB.)
 #[test]
 fn small_blocks_below_144_mib_of_address_space() {
     let run = Run::program(core()).args([
@@ -73,8 +73,8 @@ fn small_blocks_below_144_mib_of_address_space() {
     below("-v 147456", run).run().success();
 }
 
-/// What a program that does little needs of addresses, in KiB: the least `ulimit -v` with which it says what
-/// it says without a limit.
+/// The address space in KiB that a small program needs: the least `ulimit -v` with which it prints what it prints
+/// without a limit.
 fn least_address_space(program: &[&str], bare: bool) -> u64 {
     let run = |limit: Option<u64>| {
         let run = Run::new(program[0]).args(&program[1..]);
@@ -98,9 +98,9 @@ fn least_address_space(program: &[&str], bare: bool) -> u64 {
     works
 }
 
-/// The library itself, with a fault handler's stack of 24 KiB, a page of each table, and a span of 64 KiB for each of some
-/// classes are what masu needs beyond glibc's heap. Python imports nothing of its site: what is there may do without
-/// memory, so that a program works within a limit and fails with a greater one.
+/// Beyond glibc's heap, masu needs the library itself, a fault handler's stack of 24 KiB, a page of each table, and a
+/// span of 64 KiB for each of some classes. Python does not import its site: code there may do without memory, so a
+/// program may work within a limit and fail with a greater one.
 #[test]
 fn small_programs_need_hardly_more_address_space() {
     if !is_masu() {
@@ -111,7 +111,7 @@ fn small_programs_need_hardly_more_address_space() {
         (512, &["/bin/true"]),
         (1882, &["bash", "--norc", "-c", "x=1; for i in 1 2 3; do x=$x$i; done; echo $x"]),
         (1882, &["perl", "-e", "print 1"]),
-        // Debian's own takes 2,240 more, others 1,564: it uses more classes.
+        // Debian's Python takes 2,240 more, others 1,564: Debian's uses more classes.
         (2304, &["python3", "-I", "-S", "-c", "print(1)"]),
     ];
     for (more, program) in programs {
@@ -122,7 +122,7 @@ fn small_programs_need_hardly_more_address_space() {
     }
 }
 
-/// The limit that stands in the way is named, once; the program may end without a word.
+/// The limit that was reached is named once; the program may end without a message.
 #[test]
 fn a_limit_that_is_met_is_told_once() {
     if !is_masu() {
@@ -155,8 +155,8 @@ fn core_with_few_mappings_left() {
     check_offered(common::core_run(core()).env("MASU_TEST_GROUND", "few-mappings").run());
 }
 
-/// Locked pages cannot be dropped, so what was given back is not zero; and what is reserved
-/// must not be filled with pages at once.
+/// Locked pages cannot be dropped, so memory that was given back is not zero; and reservations must not be filled with
+/// pages at once.
 #[test]
 fn core_with_all_memory_locked() {
     if !locking_is_permitted() {
@@ -176,8 +176,7 @@ fn locking_is_permitted() -> bool {
     outcome.status.success() || !outcome.stderr.contains("mlockall")
 }
 
-/// A setting of the whole machine, put back when dropped; and by a watchdog after a minute,
-/// should this process be killed.
+/// A setting of the whole machine, restored when dropped, or by a watchdog after a minute if this process is killed.
 struct Sysctl {
     path: &'static str,
     before: String,

@@ -1,7 +1,7 @@
-//! Sandboxes: programs that give up most system calls after they started.
+//! Sandboxes: programs that give up most system calls after they have started.
 //!
-//! The filter kills the process at the first call that is not documented, so a pass is proof
-//! that the allocator makes none.
+//! The filter kills the process at the first undocumented call, so a pass proves that the allocator
+//! makes none.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn threads() -> &'static Program {
     &PROGRAM
 }
 
-/// These open files, or have libc open some.
+/// These cases open files, or have libc open some.
 const NEED_FILES: [&str; 8] = [
     "every_way_to_free_takes_every_block",
     "the_heap_of_libc_stays_untouched",
@@ -82,7 +82,7 @@ fn threads_without_the_optional_system_calls() {
     pass_on("seccomp-bare", threads());
 }
 
-/// The filter itself works: what is not on the list ends the process.
+/// The filter itself works: a call that is not on its list ends the process.
 #[test]
 fn a_call_that_is_not_on_the_list_kills() {
     let run = Run::program(core()).arg("malloc_stats_writes_to_stderr");

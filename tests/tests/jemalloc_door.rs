@@ -1,4 +1,4 @@
-//! The jemalloc door: what jemalloc's manual says of its functions, flags, names and errors.
+//! The jemalloc door: what jemalloc's manual says about its functions, flags, names and errors.
 //!
 //! The C programs under `tests/c/jemalloc` include the library's own header under jemalloc's path and
 //! link against the library. With `MASU_LIB` naming a jemalloc they run on that, which shows that
@@ -78,7 +78,7 @@ mod allocx {
         }
     }
 
-    /// Some requests failed, or the ground was not as hostile as it was to be.
+    /// Some requests failed; otherwise the environment was not as hostile as intended.
     #[track_caller]
     fn some_were_refused(outcome: &Outcome) {
         let refused = outcome.stdout.lines().find_map(|line| line.strip_prefix("refused "));
@@ -86,8 +86,8 @@ mod allocx {
         assert!(refused > 0, "everything could be had");
     }
 
-    /// What was given holds although some requests fail, for want of addresses or (where every
-    /// writable page is counted, as it is with overcommit forbidden) of memory.
+    /// Blocks stay intact although some requests fail, for lack of addresses or (where every writable page is counted,
+    /// as with overcommit forbidden) of memory.
     #[test]
     fn any_sequence_holds_under_limits() {
         for limit in [format!("--as={}", 48 << 20), format!("--data={}", 48 << 20)] {
@@ -95,7 +95,7 @@ mod allocx {
         }
     }
 
-    /// Pages that the kernel does not move are copied; memory that it does not give is not there.
+    /// Pages that the kernel does not move are copied; memory that it refuses is not available.
     #[test]
     fn any_sequence_holds_whatever_the_kernel_refuses() {
         for refusal in
@@ -151,7 +151,7 @@ mod growth {
         case.env("MASU_CONF", "decay:1h,background_thread:on").run().success();
     }
 
-    /// Memory that decays on a busy machine is no concern of these.
+    /// These cases need memory that does not decay, even on a busy machine.
     fn undecayed(case: &str) {
         masu_tests::case(program(), case).env("MASU_DECAY", "never").run().success();
     }
@@ -164,7 +164,7 @@ mod growth {
     #[test]
     fn copying_again_finds_the_pages_of_the_last_time() {
         let case = masu_tests::case(program(), "copying_again_finds_the_pages_of_the_last_time");
-        // Huge pages would be few faults too.
+        // With huge pages there would be few faults too.
         case.env("MASU_DECAY", "never").env("MASU_HUGE_PAGES", "off").run().success();
     }
 
@@ -243,7 +243,7 @@ mod mallctl {
         }
     }
 
-    /// The names of the library's table, except for those that do something or look something up.
+    /// The names of the library's table, except for those that do or look up something.
     #[test]
     fn every_name_answers() {
         const DO: [&str; 21] = [
@@ -375,7 +375,7 @@ fn a_cxx_program_for_jemalloc_builds_and_runs_unchanged() {
     }
 }
 
-/// Functions, flags and names of a program that has the archive linked in, whole and static.
+/// Functions, flags and names in a static program that has the whole archive linked in.
 #[test]
 fn the_door_of_a_static_program() {
     if !is_masu() {
@@ -387,14 +387,14 @@ fn the_door_of_a_static_program() {
     let compile = Compile::c("c/check_main.c").flag("-static").flag("-I").flag(include());
     let program = sources.into_iter().fold(compile, Compile::file);
     let program = program.file(archive().expect("an archive")).build();
-    // What is left out is driven with an environment of its own.
+    // The cases left out are run elsewhere, in environments of their own.
     let mut cases = masu_tests::case_list(&program);
     cases.retain(|case| case != "every_name_answers" && !case.starts_with("conf_"));
     assert!(cases.len() > 40, "{cases:?}");
     Run::program(&program).bare().args(cases).run().success();
 }
 
-/// The headers that strangers compile against are plain C and plain C++, by themselves.
+/// The headers that users compile against are plain C and plain C++, by themselves.
 #[test]
 fn the_headers_compile_alone_as_c_and_as_cxx() {
     let prefixed = "-DMASU_JEMALLOC_NAME(name)=je_##name";

@@ -8,7 +8,7 @@ use masu_tests::{Compile, Run, is_masu, scratch, tool};
 
 const MIB: f64 = 1048576.0;
 
-/// What `jeprof` says of a dump: bytes in all, and of each function what it allocated itself, the most first.
+/// What `jeprof` says about a dump: bytes in all, and what each function allocated itself, the most first.
 #[track_caller]
 fn jeprof(program: &Path, dump: &Path) -> (f64, Vec<(String, f64)>) {
     let mut command = Command::new(tool("jeprof"));
@@ -89,12 +89,12 @@ fn redis_dumps_a_profile() {
     let used = used.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("a line");
     ask(&["debug", "mallctl-str", "prof.dump", &dump.to_string_lossy()]);
     let (total, functions) = jeprof(&redis, &dump);
-    // What it had before it was switched on is less than a MiB; a sample is 512 KiB.
+    // Redis had less than 1 MiB before the profile was on; a sample is 512 KiB.
     is_about(total, used.trim().parse().expect("a number"), 0.3);
     assert!(functions[0].0.starts_with("zmalloc"), "{functions:?}");
 }
 
-/// RocksDB: first its memtable has all, then its cache of blocks.
+/// RocksDB: first the memtable holds everything, then the block cache.
 #[test]
 fn rocksdb_dumps_profiles() {
     if !is_masu() {

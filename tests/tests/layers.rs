@@ -1,5 +1,5 @@
-//! Holds the shape of the code: which part of the engine may use which, who may use the engine how,
-//! and what may depend on what.
+//! Holds the shape of the code: which part of the engine may use which, who may use the engine and
+//! how, and what may depend on what.
 //!
 //! The engine's modules are layers. A module may use itself and the layers above it in [`LAYERS`],
 //! never one below, so that each can be read, tested and changed knowing only what it stands on.
@@ -64,15 +64,15 @@ const LAYERS: &[(&str, &str)] = &[
     ("lib", "declares the layers and the face"),
 ];
 
-/// The arrows that point up, each to one function, with the reason why it must.
+/// The arrows that point up, each to one function, with the reason why they must.
 const EXCEPTIONS: &[(&str, &str, &str)] =
     &[("sync", "models::world", "the facade's other side: what loom's atomics lack")];
 
-/// The engine's modules that are part of its face, for what configures and asks.
+/// The engine's modules that are part of its face, for configuration and queries.
 const FACE_MODULES: &[&str] =
     &["config", "control", "profile", "text", "size_class", "lock", "outside", "rules"];
 
-/// The functions of its face that are called like the layer they come from.
+/// The functions of its face that have the name of the layer they come from.
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];
 
 /// What the engine may depend on (`no_std`, no C, no build script), and under which condition.
@@ -153,7 +153,7 @@ fn dependencies_are_the_allowed_ones() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A reader is led through functions that there are, in the files where they are.
+/// The walks lead a reader through functions that exist, in the files where they are.
 #[test]
 fn the_walks_in_the_architecture_exist() {
     let page = fs::read_to_string(workspace().join("ARCHITECTURE.md")).expect("readable");
@@ -177,7 +177,7 @@ fn the_walks_in_the_architecture_exist() {
     assert!(steps > 20, "{steps} steps");
 }
 
-/// Seccomp filters are written by `docs/syscalls.md`.
+/// Users write seccomp filters by `docs/syscalls.md`.
 #[test]
 fn the_system_calls_declared_are_the_documented_ones() {
     let page = fs::read_to_string(workspace().join("docs/syscalls.md")).expect("readable");
@@ -187,7 +187,7 @@ fn the_system_calls_declared_are_the_documented_ones() {
     for machine in ["x86_64", "generic"] {
         let file = workspace().join(format!("crates/masu-core/src/sys/nr_{machine}.rs"));
         let text = fs::read_to_string(file).expect("readable");
-        // A thread's end has no constant: it is assembly, after the thread has left its stack.
+        // A thread's exit has no constant: it is in assembly, after the thread has left its stack.
         let end = Some("EXIT".to_owned());
         let declared: BTreeSet<String> = constants(&text).into_iter().chain(end).collect();
         assert_eq!(declared, documented, "{machine}");
@@ -276,7 +276,7 @@ fn layer_of(file: &Path) -> Result<&'static str, String> {
     layers.max_by_key(|layer| layer.len()).ok_or_else(|| file.display().to_string())
 }
 
-/// The uses in `text` of what the engine keeps to itself.
+/// The uses in `text` of the engine's internals.
 fn past_the_face(file: &Path, text: &str) -> Vec<String> {
     let inner = |target: &Vec<&str>| {
         let is_layer = LAYERS.iter().any(|(layer, _)| *layer == target[0]);
@@ -291,8 +291,8 @@ fn past_the_face(file: &Path, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Every path in the code of `text`, those in groups written out: `a::{b, c::d}` is `a::b` and
-/// `a::c::d`. Comments and strings are no code.
+/// Every path in the code of `text`, with groups written out: `a::{b, c::d}` is `a::b` and
+/// `a::c::d`. Comments and strings are not code.
 fn paths(text: &str) -> Vec<Vec<String>> {
     let tokens: TokenStream = text.parse().expect("Rust");
     let mut found = Vec::new();
@@ -312,7 +312,7 @@ fn collect(tokens: TokenStream, found: &mut Vec<Vec<String>>) {
     let mut at = 0;
     while at < tokens.len() {
         let mut path = Vec::new();
-        // An identifier, and then `::` and an identifier as often as they come.
+        // An identifier, then any number of pairs of `::` and an identifier.
         while let Some(TokenTree::Ident(name)) = tokens.get(at) {
             path.push(name.to_string());
             at += 1;
@@ -325,7 +325,7 @@ fn collect(tokens: TokenStream, found: &mut Vec<Vec<String>>) {
             Some(TokenTree::Group(group)) => {
                 let mut inner = Vec::new();
                 collect(group.stream(), &mut inner);
-                // Only after a separator does the group continue the path.
+                // The group continues the path only after a separator.
                 let prefix = if at >= 2 && is_separator(&tokens, at - 2) { &path[..] } else { &[] };
                 if prefix.is_empty() && !path.is_empty() {
                     found.push(path.clone());

@@ -1,4 +1,4 @@
-//! Limits on memory that the allocator keeps by itself, and what it takes from the system's.
+//! Limits on memory that the allocator itself keeps, and what it takes from the system's limits.
 
 mod common;
 
@@ -70,7 +70,7 @@ under! {
         statistics_are_of_the_moment;
 }
 
-/// The kernel refuses, by `ulimit -v`: the callback came before, and the program goes on.
+/// When the kernel refuses (`ulimit -v`), the callback has been called, and the program goes on.
 #[test]
 fn a_leak_under_a_limit_of_the_kernels_is_told_before() {
     if !is_masu() {
@@ -83,7 +83,7 @@ fn a_leak_under_a_limit_of_the_kernels_is_told_before() {
     assert!(outcome.stdout.contains("limit 134217728 bytes"), "{}", outcome.describe());
 }
 
-/// In a control group of 256 MiB nothing needs to be said for the callback, at nine tenths of it.
+/// In a control group of 256 MiB the callback needs no configuration; it is called at nine tenths.
 #[test]
 fn a_leak_in_a_control_group_is_told_before() {
     if !is_masu() {
@@ -104,11 +104,11 @@ fn a_leak_in_a_control_group_is_told_before() {
     assert!(limit.abs_diff(nine_tenths) < 1 << 20, "{}", outcome.describe());
 }
 
-/// A control group of its own for memory, of version 1 or 2.
+/// A separate control group for memory, of version 1 or 2.
 struct Group(PathBuf);
 
 impl Group {
-    /// One with this limit in bytes; `None` where the system does not let us.
+    /// A group with this limit in bytes; `None` where the system does not let us.
     fn with_limit(limit: u64) -> Option<Group> {
         let kinds = [("memory", "memory.limit_in_bytes"), ("", "memory.max")];
         kinds.into_iter().find_map(|(controller, file)| {
@@ -124,7 +124,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Empty as soon as its last process has been put away.
+        // It is empty as soon as its last process has been cleaned up.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -134,7 +134,7 @@ impl Drop for Group {
     }
 }
 
-/// `operator new` throws, its reserve lets the exception be told, and the program ends well.
+/// `operator new` throws, its reserve leaves room for the message, and the program ends well.
 #[test]
 fn operator_new_throws_at_the_limit() {
     if !is_masu() {
@@ -146,7 +146,7 @@ fn operator_new_throws_at_the_limit() {
     assert!(outcome.stdout.contains("std::bad_alloc after 5"), "{}", outcome.describe());
 }
 
-/// What services in Python do on a timer gives back what is free.
+/// Services in Python do this on a timer; it returns free memory.
 #[test]
 fn malloc_trim_from_python_gives_memory_back() {
     const SCRIPT: &str = "

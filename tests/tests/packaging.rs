@@ -1,5 +1,5 @@
-//! What a distribution installs: pkg-config and CMake packages, jemalloc's name, and a private copy
-//! of the allocator inside somebody else's library.
+//! What a distribution installs: pkg-config and CMake packages, jemalloc's name, and a private copy of the allocator
+//! inside another library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use masu_tests::{archive, is_masu, library, scratch, source, tool, workspace};
 
-/// An installation in a directory of its own; `None`, with a word, for other allocators.
+/// An installation in a separate directory; for other allocators `None`, and a message.
 fn installed() -> Option<&'static Path> {
     static PLACE: LazyLock<Option<tempfile::TempDir>> = LazyLock::new(|| {
         if !is_masu() {
@@ -25,7 +25,7 @@ fn installed() -> Option<&'static Path> {
     PLACE.as_ref().map(tempfile::TempDir::path)
 }
 
-/// Runs a command; its output.
+/// Runs a command and returns its output.
 #[track_caller]
 fn succeed(command: &mut Command) -> String {
     command.env_remove("LD_PRELOAD");
@@ -36,7 +36,7 @@ fn succeed(command: &mut Command) -> String {
     said
 }
 
-/// What pkg-config says of `package`, as words.
+/// What pkg-config says about `package`, as words.
 fn pkg_config(place: &Path, arguments: &[&str]) -> Vec<String> {
     let mut command = Command::new(tool("pkg-config"));
     command.env("PKG_CONFIG_PATH", place.join("lib/pkgconfig")).args(arguments);
@@ -119,7 +119,7 @@ fn cmake_finds_jemalloc_shared_and_static() {
     cmake(place, "jemalloc", "jemalloc::jemalloc_static");
 }
 
-/// A program that is linked with `-ljemalloc` runs on masu in its place.
+/// A program linked with `-ljemalloc` runs on masu instead.
 #[test]
 fn the_name_libjemalloc_leads_to_masu() {
     let Some(place) = installed() else { return };
@@ -179,7 +179,7 @@ fn private_copies_live_beside_each_other_and_the_c_library() {
         compile.args(["-c", "-O1", "-fPIC", "-fno-builtin", more, "-o"]).arg(&object);
         compile.arg(format!("-DPRIVATE_HEADER=\"{}\"", header.display()));
         succeed(compile.arg(format!("-DENTRY={entry}")).arg(source("c/jemalloc/private.c")));
-        // Each user and its copy become one object, as in a library of theirs.
+        // Each user and its copy become one object, as in a real library.
         let library = at(&format!("lib{prefix}.so"));
         if prefix == "other_" {
             let mut link = Command::new(tool("gcc"));
@@ -244,7 +244,7 @@ fn the_page_on_cxx_is_true() {
     }
 }
 
-/// The page's program in Swift, built with the page's words, says what stands behind each of its `print`s.
+/// The page's program in Swift, built with the page's words, prints what the comment after each `print` says.
 #[test]
 fn the_page_on_swift_is_true() {
     let Some(place) = installed() else { return };

@@ -1,7 +1,7 @@
-//! What users of allocators complained of, each a test named after the thread it was reported in.
+//! What users of allocators complained about; each test is named after the report's thread.
 //!
-//! The programs are in `crates/masu-workloads/programs/pains`; each measures one number, such as the
-//! memory that an idle process keeps, and has a limit for it with room for a busy machine.
+//! The programs are in `crates/masu-workloads/programs/pains`. Each measures one number, such as the
+//! memory that an idle process keeps, and has a limit for it that leaves room for a busy machine.
 //! `masu-lab pains` measures the same on other allocators.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
     sources.iter().fold(start, |compile, file| compile.file(place.join(file))).build()
 });
 
-/// Measures a pain; what it says is shown, and must hold.
+/// Measures a pain; its result is shown, and must pass.
 #[track_caller]
 fn holds(name: &str) {
     let outcome = Run::program(&PROGRAM).arg(name).timeout(Duration::from_secs(180)).run();

@@ -57,7 +57,7 @@ mod spawn {
     }
 }
 
-/// Locks that the allocator knows nothing of.
+/// Locks that the allocator does not know about.
 mod fork_locks {
     use std::sync::LazyLock;
 
@@ -89,7 +89,7 @@ mod fork_locks {
     }
 }
 
-/// Threads that the allocator hardly knows.
+/// Threads that the allocator hardly knows about.
 mod fork_threads {
     use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! A process that was single-threaded stays so, and may do what only such processes may.
+//! A process that was single-threaded stays so, and may do what only single-threaded ones may.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn program() -> &'static Program {
     &PROGRAM
 }
 
-// The libc's own malloc moves the program break, which the filter of the last one forbids.
+// The libc's own malloc moves the program break, which the seccomp case forbids.
 masu_tests::cases! {
     program;
     small_bursts_start_no_thread,
@@ -34,7 +34,7 @@ fn no_burst_starts_a_thread_when_told_so() {
     check_offered(run.env("MASU_CONF", "background_thread:off").run());
 }
 
-/// A sandbox that refuses `clone` is asked again after one second, then after two, and so on.
+/// If a sandbox refuses `clone`, masu asks again after one second, then after two, and so on.
 #[test]
 fn a_thread_that_is_refused_is_asked_for_ever_more_rarely() {
     if !is_masu() {
@@ -54,7 +54,7 @@ fn a_thread_that_is_refused_is_asked_for_ever_more_rarely() {
     assert!((1..=3).contains(&attempts), "{attempts} attempts:\n{log}");
 }
 
-/// With the thread wanted, all of it must work as well.
+/// With the thread switched on, all of this must work as well.
 #[test]
 fn all_of_it_with_the_thread_on() {
     for name in [

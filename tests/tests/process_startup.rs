@@ -20,7 +20,7 @@ fn name(call: &str) -> &str {
     call.split('(').next().expect("a name")
 }
 
-/// How often each call was made, and by how much that is more than before.
+/// How often each call was made, less the number in the plain run.
 fn more(plain: &[String], loaded: &[String]) -> BTreeMap<String, i64> {
     let mut balance = BTreeMap::new();
     for call in loaded {
@@ -33,7 +33,7 @@ fn more(plain: &[String], loaded: &[String]) -> BTreeMap<String, i64> {
     balance
 }
 
-/// Nothing is under test, or another allocator that may do as it likes.
+/// Whether this is masu; other allocators may do as they like.
 fn only_masu() -> bool {
     if !is_masu() {
         println!("only masu is held to this");
@@ -54,7 +54,7 @@ fn no_file_is_opened() {
     let plain = opened(&calls(None));
     let loaded = opened(&calls(preload()));
     let own: Vec<&String> = loaded.iter().filter(|file| !plain.contains(file)).collect();
-    // The loader opens the library itself; nobody opens anything else.
+    // The loader opens the library itself; nothing else is opened.
     assert_eq!(own, [&*path], "of {loaded:?}");
 }
 
@@ -77,7 +77,7 @@ fn few_system_calls_are_added() {
         return;
     }
     let added = more(&calls(None), &calls(preload()));
-    // Of the loader: open, read, stat, six segments and the zeroed rest, protection, close.
+    // The loader's: open, read, stat, six segments and the zeroed rest, protection, close.
     let of_loader = [
         ("openat", 1),
         ("read", 1),
@@ -89,7 +89,7 @@ fn few_system_calls_are_added() {
         ("close", 1),
         ("munmap", 1),
     ];
-    // Of the engine, before and after main.
+    // The engine's, before and after main.
     let of_engine =
         [("mmap", 3), ("madvise", 1), ("prctl", 2), ("sched_getaffinity", 1), ("prlimit64", 2)];
     for (call, count) in &added {
@@ -101,8 +101,8 @@ fn few_system_calls_are_added() {
     }
 }
 
-/// Kilobytes resident in all, and of them anonymous, of a program that does nothing: the
-/// least of many runs, since the kernel maps file pages around a fault as it sees fit.
+/// Kilobytes resident, and of these anonymous, in a program that does nothing: the least of many runs, since the kernel
+/// maps file pages around a fault as it sees fit.
 fn resident(program: &masu_tests::Program, bare: bool) -> (u64, u64) {
     let once = || {
         let run = Run::program(program);
@@ -125,12 +125,12 @@ fn resident_memory_grows_by_less_than_160_kib() {
     println!("resident, and anonymous of it: {plain:?} -> {loaded:?} KiB");
     if is_masu() {
         assert!(loaded.1 <= plain.1 + 32, "anonymous: {plain:?} -> {loaded:?} KiB");
-        // Most of it are pages of the library's file that the kernel maps around a fault.
+        // Most of these are pages of the library's file that the kernel maps around a fault.
         assert!(loaded.0 <= plain.0 + 160, "resident: {plain:?} -> {loaded:?} KiB");
     }
 }
 
-/// What few programs need lies in a segment of its own, which the kernel does not map beside what it does map.
+/// Code that few programs need has its own segment, which the kernel does not map along with the rest.
 #[test]
 fn code_that_few_programs_need_is_not_in_memory() {
     if !is_masu() || !cfg!(all(target_arch = "x86_64", target_env = "gnu")) {
@@ -155,7 +155,7 @@ fn starting_a_program_takes_at_most_15_percent_longer() {
     };
     let spawner = Compile::c("c/spawner.c").build();
     let mut seen = Vec::new();
-    // The least of many is steady on a quiet machine; on a busy one it takes a few tries.
+    // The least of many is steady on a quiet machine; a busy one needs a few tries.
     for _ in 0..6 {
         let run = Run::program(&spawner).bare().arg("200").arg(path).arg("/bin/true");
         let outcome = run.run().success();

@@ -1,4 +1,4 @@
-//! Heap profiles of real programs: they are right, they never hang, and nothing is paid for them when they are off.
+//! Heap profiles of real programs: they are right, never hang, and cost nothing when they are off.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn profiled(program: &Program, arguments: &[&str], rate: &str) -> Option<Vec<Pla
     all.max_by_key(|places| places.iter().map(|place| place.samples).sum::<u64>())
 }
 
-/// What it keeps is freed before the next of its rounds, of which there is one if nobody asks for more.
+/// What a round keeps is freed before the next one; without an argument there is one round.
 const ACCURACY: &str = r#"
 #include <stdlib.h>
 void *volatile kept[70000];
@@ -73,7 +73,7 @@ fn figures_are_those_of_the_program() {
             (sum(false, |p| p.live.bytes), 8e6),
             (sum(true, |p| p.live.bytes), 100.0 * 30_049.5),
         ] {
-            // The standard deviation of the first two is 2 and 2.3 %, of the third 1 ‰.
+            // The standard deviation of the first two is 2 and 2.3 %, that of the third 0.1 %.
             assert!((found / truth - 1.0).abs() < 0.12, "{found} for {truth}");
         }
         // main, what it calls, and what calls it.
@@ -81,7 +81,7 @@ fn figures_are_those_of_the_program() {
     }
 }
 
-/// Runs of a storm, each of which is hundreds of chances to hang: twenty, or a thousand where there is time.
+/// Runs a storm, which has hundreds of chances to hang, twenty times, or a thousand times in the long mode.
 fn storm(program: &Program, arguments: &[&str]) {
     let runs = if long() { 1000 } else { 20 };
     for run in 0..runs {
@@ -98,7 +98,7 @@ fn threads_that_do_everything_at_once_are_sampled() {
     storm(&program, &["100"]);
 }
 
-/// The same on musl, without exceptions: there is no C++ for it.
+/// The same on musl, without exceptions: musl has no C++ here.
 #[test]
 fn threads_that_do_everything_at_once_are_sampled_on_musl() {
     let compile = |flags: &[&str], file: &str| {
@@ -141,22 +141,22 @@ fn a_file_that_cannot_be_written_is_told_in_one_line() {
     );
 }
 
-/// The margins that reports show hold the truth 95 times in a hundred, whether many samples make a figure or few.
+/// The margins in reports hold the truth 95 times in a hundred, whether many or few samples make up a figure.
 #[test]
 fn margins_hold_the_truth_as_often_as_they_say() {
     margins_hold("48KiB", "1", [8e6, 3_004_950.0], |place| place.live.bytes);
 }
 
-/// The same where the program allocates so fast that samples grow rarer than was asked for.
+/// The same if the program allocates so fast that it is sampled less often than configured.
 #[test]
 fn margins_hold_the_truth_where_rates_change() {
     let truths = [120.0 * 12e6, 120.0 * 3_004_950.0];
     let samples = margins_hold("64KiB", "120", truths, |place| place.allocated.bytes);
-    // At that rate there would be 27,000 in each of the runs.
+    // At the configured rate each run would have 27,000.
     assert!(samples < 5000, "{samples}");
 }
 
-/// How many samples there were in a run, if 95 of 100 margins hold the truths about small and large blocks.
+/// The number of samples in a run, after checking that 95 of 100 margins hold the true small and large sizes.
 #[track_caller]
 fn margins_hold(rate: &str, rounds: &str, truths: [f64; 2], of: fn(&Place) -> f64) -> u64 {
     const RUNS: usize = 100;
@@ -181,7 +181,7 @@ fn margins_hold(rate: &str, rounds: &str, truths: [f64; 2], of: fn(&Place) -> f6
     samples / RUNS as u64
 }
 
-/// Blocks of all sizes, 1 GiB in all, each sample of which has a stack of its own, of some thirty frames.
+/// Blocks of all sizes, 1 GiB in all; each sample has a different stack of some thirty frames.
 const GIBIBYTE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,7 +208,7 @@ int main(void) {
     for (unsigned i = 0; sum < (size_t)1 << 30; i++) {
         size_t size = sizes[sum < 128 << 20 ? i % 3 : 3 + i % 3];
         kept = ask(i * 2654435761u, 28, size);
-        // Slowly: who allocates all of that at once is sampled less often.
+        // Slowly: a program that allocates all of that at once is sampled less often.
         if (sum >> 19 != (sum + size) >> 19) usleep(500);
         sum += size;
     }
@@ -218,7 +218,7 @@ int main(void) {
 }
 "#;
 
-/// What the profile itself takes of a heap of 1 GiB, at the usual rate, is at most 2 MiB.
+/// In a heap of 1 GiB, at the usual rate, the profile itself takes at most 2 MiB.
 #[test]
 fn a_profile_of_a_gibibyte_takes_at_most_2_mib() {
     if !is_masu() {
@@ -235,14 +235,14 @@ fn a_profile_of_a_gibibyte_takes_at_most_2_mib() {
     let of = |kind: &str| parts.iter().find(|part| part["kind"] == kind)?["bytes"].as_u64();
     let bytes = of("profile").expect("a line of its own");
     assert!(account["allocated"].as_u64() >= Some(1 << 30), "{account:#}");
-    // A thousand samples and more have a stack each.
+    // More than a thousand samples have a stack each.
     assert!((400 << 10..=2 << 20).contains(&bytes), "{bytes}: {account:#}");
-    // Nor does it lie anywhere else.
+    // Nor does it take memory elsewhere.
     assert!(of("anonymous") < Some(48 << 10), "{account:#}");
 }
 
-/// 2 µs are some 6,000 cycles, in which processors do 9,000 instructions of this kind and more. What is counted
-/// is the difference of two rates, so that starts and ends are not.
+/// 2 µs are some 6,000 cycles, in which processors execute 9,000 instructions of this kind and more. The test takes the
+/// difference of two rates, so that start and exit do not count.
 #[test]
 fn a_sample_takes_few_instructions() {
     const SOURCE: &str = r#"

@@ -1,5 +1,5 @@
-//! `masu prof -p`: the profile of a process that runs already is right, each view has its own culprit first, and
-//! whatever goes wrong is said in a sentence.
+//! `masu prof -p`: the profile of a running process is right, each view has its own culprit first, and every failure is
+//! reported in a sentence.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -29,13 +29,13 @@ fn told(output: Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
-/// The rate that a process samples at.
+/// The rate at which a process is sampled.
 fn rate(process: u32) -> u64 {
     let (memory, engines) = masu_inspect::engines(process).expect("it runs on masu");
     engines[0].profile_state(&memory).expect("readable").rate
 }
 
-/// Waits until a command samples a process, and then as long as it may take to read what there is.
+/// Waits until a command samples a process, and then for as long as it may take to read what is there.
 fn await_sampling(process: u32) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while rate(process) == 0 {
@@ -69,7 +69,7 @@ impl Sites {
         self.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
     }
 
-    /// `masu prof` of it, begun before it allocates anything.
+    /// `masu prof` of the program, started before it allocates anything.
     fn profiled(&mut self, arguments: &[&str]) -> (i32, String, String) {
         let id = self.id();
         let mut all = vec!["prof", "-p", &id, "--rate", "16KiB"];
@@ -124,7 +124,7 @@ fn each_view_has_its_culprit_first() {
     assert_eq!(first(&said), "fragment", "{said}");
     let (_, peak, _) = done(&mut masu(&["prof", "--peak", &raw]));
     assert_eq!(first(&peak), "cached", "{peak}");
-    // The flame graph has the memory over time above it, also when it is made later.
+    // The flame graph has the memory over time above it, even if it is made later.
     let again = at("again.html");
     assert_eq!(done(&mut masu(&["prof", "--flame", &again, &raw])).0, 0);
     for page in [graph, again] {
@@ -135,7 +135,7 @@ fn each_view_has_its_culprit_first() {
     assert_eq!(fs::read(pprof).expect("written")[..2], [0x1f, 0x8b]);
     assert_eq!(sites.rate(), 0);
 
-    // What is kept adds up to what is free, as `masu explain` says it.
+    // The retained bytes add up to the free bytes that `masu explain` shows.
     let text = fs::read_to_string(&raw).expect("written");
     let profile = Profile::parse(&text).expect("a profile");
     let free = profile.free.expect("a line of what is free");
@@ -148,7 +148,7 @@ fn each_view_has_its_culprit_first() {
     let explained = part["bytes"].as_f64().expect("bytes");
     assert!((explained / free.bytes - 1.0).abs() < 0.2, "{explained} and {free:?}");
 
-    // What is allocated from now on and stays.
+    // Memory allocated from now on that stays in use.
     let id = sites.id();
     let (code, grown, wrong) =
         done(&mut masu(&["prof", "-p", &id, "--rate", "16KiB", "--for", "2s", "--growth"]));
@@ -220,14 +220,14 @@ fn two_at_once_and_what_the_program_does_itself() {
         said.starts_with(&format!("masu: process {id} is being profiled by another")),
         "{said}"
     );
-    // One that is killed leaves it on, and the next one takes it over.
+    // A profiler that is killed leaves sampling on, and the next one takes over.
     prof.kill().expect("it ran");
     let _ = prof.wait();
     assert_eq!(sites.rate(), 512 << 10);
     let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "300ms"]));
     assert_eq!((code, &*said), (0, ""));
     assert_eq!(sites.rate(), 0);
-    // One that is interrupted shows what it has.
+    // A profiler that is interrupted shows what it has.
     let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "60s"]).spawn().expect("built");
     await_sampling(sites.0.id());
     // SAFETY: a signal to the child.
@@ -238,14 +238,14 @@ fn two_at_once_and_what_the_program_does_itself() {
     assert_eq!(sites.rate(), 0);
 }
 
-/// Its profile is read from outside at its last moment; behind a shell, which is gone only after it, shortly before.
+/// The program's profile is read from outside at its last moment, or, behind a shell that outlives it, shortly before.
 #[test]
 fn ctrl_c_leaves_a_profile_of_the_program() {
     if !is_masu() {
         println!("profiles are masu's");
         return;
     }
-    // A shell that put the test into the background had it ignored.
+    // A shell that runs the test in the background has it ignored.
     // SAFETY: the default action; nothing here has a handler.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     const HOLDS: &str = "import time\nkept = [bytes(1000) for _ in range(20000)]\n\
@@ -271,7 +271,7 @@ fn ctrl_c_leaves_a_profile_of_the_program() {
         // SAFETY: a signal to the group of the child.
         unsafe { libc::kill(-(prof.id() as i32), libc::SIGINT) };
         let (code, _, wrong) = told(prof.wait_with_output().expect("it ends"));
-        // As from a program that the signal ends: 128 and its number.
+        // As if the signal had ended the program: 128 plus its number.
         assert_eq!(code, 128 + libc::SIGINT, "{wrong}");
         assert!(reason.is_none_or(|reason| wrong.contains(reason)), "{wrong}");
         let text = fs::read_to_string(&file).expect("written");
@@ -282,7 +282,7 @@ fn ctrl_c_leaves_a_profile_of_the_program() {
     }
 }
 
-/// A child that was forked meanwhile is left alone.
+/// A child that is forked meanwhile is not sampled.
 #[test]
 fn children_do_not_go_on_with_a_profile_from_outside() {
     if !is_masu() {
@@ -338,7 +338,7 @@ int main(void) {
     parent.wait().expect("it ends");
 }
 
-/// A test that leaks more than it may fails, by the exact figure.
+/// A test that leaks more than allowed fails, and the limit is exact.
 #[test]
 fn leaks_beyond_what_is_allowed_are_a_failure() {
     if !is_masu() {
@@ -398,7 +398,7 @@ fn places_have_names_by_compressed_debugging_information() {
     }
 }
 
-/// Engines list for `perf` what code they make.
+/// Engines write maps for `perf` of code that they generate.
 #[test]
 fn code_made_at_run_time_has_names() {
     if !is_masu() {
@@ -427,7 +427,7 @@ fn code_made_at_run_time_has_names() {
         words.extend(["--lib", &library, "--", engine]);
         words.extend(options);
         words.push(&file);
-        // Node leaves a log where it runs.
+        // Node writes a log where it runs.
         let (code, _, wrong) = done(masu(&words).current_dir(place.path()));
         assert_eq!(code, 0, "{engine}: {wrong}");
         let text = fs::read_to_string(text).expect("written");

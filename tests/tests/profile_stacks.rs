@@ -1,8 +1,8 @@
-//! Stacks are whole: of real programs, without frame pointers and of many kinds, 99 samples in a hundred at least
-//! reach the place where their thread began.
+//! Stacks are whole: in real programs of many kinds, without frame pointers, at least 99 samples in a hundred reach the
+//! place where their thread began.
 //!
-//! That place is the entry of the program or of the dynamic loader, or where the C library starts threads, which a
-//! small program tells.
+//! That place is the entry of the program or of the dynamic loader, or the place where the C library starts threads,
+//! which a small program finds.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{self, Permissions};
@@ -26,7 +26,7 @@ fn ends(place: &Path) -> HashMap<Option<Place>, u64> {
             continue;
         }
         let text = String::from_utf8_lossy(&fs::read(&path).expect("written")).into_owned();
-        // Of a process that was killed it is not whole.
+        // The profile of a process that was killed is incomplete.
         let Ok(profile) = Profile::parse(&text) else { continue };
         for place in &profile.places {
             let last = place.frames.last().map(|address| address - 1);
@@ -42,7 +42,7 @@ fn ends(place: &Path) -> HashMap<Option<Place>, u64> {
     ends
 }
 
-/// Where a file's entry is in it.
+/// The file offset of a file's entry.
 fn entry(path: &str) -> Option<u64> {
     let bytes = fs::read(path).ok()?;
     let number = |at: usize, len: usize| -> Option<u64> {
@@ -59,7 +59,7 @@ fn entry(path: &str) -> Option<u64> {
     })
 }
 
-/// What share of the samples reaches a thread's start, and how many there are.
+/// The share of the samples that reach a thread's start, and the number of samples.
 fn reach(place: &Path, threads: &HashSet<Place>) -> (f64, u64) {
     /// Bytes of an entry's code.
     const ENTRY: u64 = 96;
@@ -179,7 +179,7 @@ fn whole(name: &str, command: &mut Command) {
     whole_in(place.path(), name, command.env("LD_PRELOAD", library().expect("masu")));
 }
 
-/// The same in a directory, and on masu where the command says so.
+/// The same in a directory; the command itself decides what runs on masu.
 fn whole_in(place: &Path, name: &str, command: &mut Command) {
     command.current_dir(place);
     command.env("MASU_PROF_FILE", place.join("%p.prof")).env("MASU_PROF_RATE", "32KiB");
@@ -194,7 +194,7 @@ fn whole_in(place: &Path, name: &str, command: &mut Command) {
     assert!(share >= 0.99, "{name}: {share}");
 }
 
-/// Servers at work, as shell scripts: `on_masu` starts one in the place of a shell, and `until_it` waits.
+/// Servers at work, as shell scripts: `on_masu` starts one in place of a shell, and `until_it` waits.
 const REDIS: &str = r#"
 on_masu redis-server --port 0 --unixsocket "$PWD/s" --save '' --daemonize no &
 until_it redis-cli -s s ping
@@ -253,7 +253,7 @@ fn server(name: &str, program: &str, script: &str) {
     if !is_there.is_ok_and(|found| found.status.success()) {
         return println!("{name}: is not installed");
     }
-    // For users other than this one.
+    // Users other than this one need access.
     let place = tempfile::Builder::new().prefix("masu").tempdir_in("/tmp").expect("a directory");
     fs::set_permissions(place.path(), Permissions::from_mode(0o777)).expect("ours");
     let script = format!(

@@ -1,5 +1,5 @@
-//! Holds `tests/programs/run`: it passes where a library changes nothing, and each way in which one
-//! could change a program fails it. The whole suite is a command of its own, since it takes minutes.
+//! Tests `tests/programs/run`: it passes if a library changes nothing, and fails for each way in
+//! which one could change a program. The whole suite is a separate command, since it takes minutes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +11,7 @@ fn run(library: &Path, cases: &[&str]) -> Output {
     runner.arg("--lib").arg(library).args(cases).output().expect("the runner runs")
 }
 
-/// Runs the case `perl` with a library made of `code`; the runner's complaint.
+/// Runs the case `perl` with a library made of `code`; returns the runner's complaint.
 #[track_caller]
 fn complaint(code: &str) -> String {
     let directory = scratch();

@@ -1,4 +1,4 @@
-//! Holds the arguments of the engine's unsafe code together: what a comment relies on stands where it says.
+//! Checks the arguments of the engine's unsafe code: what a comment relies on stands where it says.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ fn engine() -> PathBuf {
     workspace().join("crates/masu-core/src")
 }
 
-/// A module says at its head which invariants it keeps, by numbers; comments elsewhere name one by its number and
-/// its module, so that a reader finds what is relied on.
+/// A module's head lists the invariants that it keeps, by number; comments elsewhere name one by number and module, so
+/// that a reader finds what they rely on.
 #[test]
 fn invariants_are_numbered_and_those_that_are_cited_exist() {
     let root = engine();
@@ -40,7 +40,7 @@ fn invariants_are_numbered_and_those_that_are_cited_exist() {
     assert!(cited > 200, "{cited} citations");
 }
 
-/// Only a function that says what it asks of its callers can pass a promise on. (That an unsafe one says so is clippy's.)
+/// A promise can be passed on only by a function that states its callers' duties. (Clippy checks that unsafe ones do.)
 #[test]
 fn promises_are_passed_on_by_those_that_ask_for_them() {
     let root = engine();
@@ -74,7 +74,7 @@ fn broken_rules_are_seen() {
     assert_eq!(passed("unsafe fn f() {}\n\nfn h(\n    p: *mut u8,\n)"), [6]);
 }
 
-/// The numbers of the invariants that the head of `text` has.
+/// The numbers of the invariants at the head of `text`.
 fn invariants(text: &str) -> Vec<usize> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("//! Invariants"));
     lines.next();
@@ -116,7 +116,7 @@ fn citations(text: &str) -> Vec<(usize, Option<String>)> {
     found
 }
 
-/// The lines of `text` that pass a promise on in a function that is safe: the last one above that is less indented.
+/// The lines of `text` that pass a promise on within a safe function: the last one above that is less indented.
 fn unasked(text: &str) -> Vec<usize> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let is_function = |line: &str| {

@@ -15,8 +15,8 @@ fn program() -> &'static Program {
     &PROGRAM
 }
 
-/// Up to 64 copies of the library: to the loader they are different libraries. Where nothing
-/// is under test there is nothing to open, and the tests say so.
+/// Up to 64 copies of the library: to the loader they are different libraries. Without a library
+/// under test there is nothing to open, and the tests say so.
 fn copies(count: usize) -> Option<(tempfile::TempDir, String)> {
     let Some(original) = library() else {
         println!("there is no library to open");

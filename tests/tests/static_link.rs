@@ -1,7 +1,7 @@
 //! Linked in, not preloaded: static and dynamic, glibc and musl, C and C++.
 //!
-//! The core's `the_heap_of_libc_stays_untouched` is what proves that malloc is the library's:
-//! the libc's own would have moved the program break.
+//! The core's `the_heap_of_libc_stays_untouched` proves that malloc is the library's: the libc's
+//! own would have moved the program break.
 
 mod common;
 
@@ -11,14 +11,14 @@ use masu_tests::{
     Compile, Program, Run, archive, check_each_case, check_offered, library, scratch,
 };
 
-/// Build with the static library, where there is one to test, and see that it came in.
+/// Builds with the static library, if one is under test, and checks that it was linked in.
 fn build_with_archive(compile: Compile) -> Program {
     let Some(archive) = archive() else { return compile.build() };
     // As pkg-config says, for glibc before 2.34.
     let all_of_pthread = "-Wl,--whole-archive,-lpthread,--no-whole-archive";
     let program = compile.file(archive).flag(all_of_pthread).build();
     let bytes = std::fs::read(program.path()).expect("the program was built");
-    // Every message of the library begins so.
+    // Every message of the library begins like this.
     assert!(bytes.windows(6).any(|text| text == b"masu: "), "malloc came from elsewhere");
     program
 }
@@ -54,7 +54,7 @@ fn core_of_a_musl_program_with_the_library_preloaded() {
     check_offered(common::core_run(&program).run());
 }
 
-/// A musl program, and threads in it: they are born and die by another libc's rules.
+/// A musl program, with threads, which start and end by another libc's rules.
 fn musl(name: &str, flags: &[&str]) -> Program {
     let compile = Compile::with("musl-gcc").flags(["-std=gnu11"]).flags(flags);
     let compile = compile.file("c/check_main.c").file(format!("c/{name}.c"));

@@ -1,4 +1,4 @@
-//! The report at exit arrives, whatever the program did to its descriptors; and only where it should.
+//! The report at exit arrives, whatever the program did to its descriptors, and only where it should.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -82,7 +82,7 @@ fn the_descriptor_is_out_of_the_way_and_there_for_those_who_asked() {
     for asked in [("MASU_SHOW_STATS", "1"), ("MASU_STATS_FILE", "report")] {
         assert_eq!(numbers(&[asked]).unwrap(), format!("{unasked} 960c"));
     }
-    // Under a limit on the numbers a lower one serves.
+    // If the number of descriptors is limited, a lower one serves.
     let script = format!(
         "ulimit -n 64; exec env LD_PRELOAD={} ls /proc/self/fd",
         library().unwrap().display()
@@ -143,7 +143,7 @@ fn a_daemon_reports_to_its_file() {
         return;
     };
     assert_eq!(stderr(&output), "");
-    // Its parent, which left by `_exit`, made one and wrote nothing.
+    // The parent, which left by `_exit`, created a file and wrote nothing.
     let written = || {
         let files = fs::read_dir(place.path()).unwrap();
         let texts = files.map(|file| fs::read_to_string(file.unwrap().path()).unwrap());

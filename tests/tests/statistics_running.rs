@@ -1,4 +1,4 @@
-//! `masu stats -p` says what the process says itself, in the same form.
+//! `masu stats -p` says what the process itself says, in the same form.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use masu_tests::running::{Running, masu};
 use masu_tests::{Compile, Program, is_masu, library, scratch};
 use serde_json::Value;
 
-/// Figures that everything adds to.
+/// Figures that include every kind of memory.
 const SUMS: [&str; 5] = ["allocated", "active", "resident", "mapped", "metadata"];
 
 #[test]
@@ -60,7 +60,7 @@ fn of_one_with_extent_hooks() {
     let live = (5 << 20) + 1_000_000 + 11_200;
     assert!((live..live + (64 << 10)).contains(&bytes("live_hooked")), "{account:#}");
     assert!(bytes("free_hooked") < 128 << 10 && bytes("anonymous") < 256 << 10, "{account:#}");
-    // The largest has three units of 2 MiB.
+    // The largest block has three units of 2 MiB.
     is_within(&seen, "hooked", (6 << 20) + 1_000_000, 8 << 20);
 }
 
@@ -70,7 +70,7 @@ fn of_one_that_is_profiled() {
     let Some(seen) = statistics_of(&explained, Some("prof:1,prof_rate:4KiB"), &same) else {
         return;
     };
-    // 2,500 samples of 40 bytes and some, and where they are looked for.
+    // 2,500 samples of some 40 bytes each, and the table that finds them.
     is_within(&seen, "profile", 300 << 10, 1 << 20);
 }
 
@@ -102,7 +102,7 @@ fn statistics_of(
     let mut running = Running::start(&mut command);
     running.says("ready");
     let id = running.id().to_string();
-    // It says that it is ready a moment before it waits, which takes another block.
+    // The program says that it is ready just before it waits, and waiting takes another block.
     let state = || fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
     while !state().contains(") S ") {
         std::thread::sleep(Duration::from_millis(10));
@@ -110,11 +110,11 @@ fn statistics_of(
     let output = masu(&["stats", "--json", "-p", &id]);
     assert_eq!(output.status.code(), Some(0));
     let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    // For people, the same figures.
+    // The text for people has the same figures.
     let text = String::from_utf8_lossy(&masu(&["stats", "-p", &id]).stdout).into_owned();
     let line = text.lines().find(|line| line.contains(" allocated ")).expect("a line");
     assert!(line.contains(&seen["statistics"]["allocated"].to_string()), "{seen:#} {text}");
-    // It ends where it waits.
+    // The program exits where it waits.
     drop(running.0.stdin.take());
     running.0.wait().expect("it ends");
     let own: Value =
@@ -133,7 +133,7 @@ fn statistics_of(
     assert_eq!(names(&seen), names(&own));
     for name in same {
         let of = |of: &Value| of["statistics"][name].as_f64().expect("a number");
-        // The exit itself frees a little.
+        // The exit itself frees some memory.
         assert!((of(&seen) - of(&own)).abs() <= of(&own) / 100.0, "{name}: {seen:#} {own:#}");
     }
     Some(seen)

@@ -1,5 +1,5 @@
-//! Versions of symbols: jemalloc's names and masu's own have one, which programs that are linked with
-//! the library ask for; programs that were linked with something else are served all the same.
+//! Versions of symbols: jemalloc's names and masu's own have one, which programs linked with the library ask for;
+//! programs linked with something else are served all the same.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -27,7 +27,7 @@ const VERSIONED: [&str; 15] = [
     "xallocx",
 ];
 
-/// Whether the library under test has versions: masu, where Rust links with a linker that can give them.
+/// Whether the library under test has versions: masu, if Rust used a linker that supports them.
 fn versioned() -> bool {
     let has = is_masu() && cfg!(target_env = "gnu");
     if !has {
@@ -36,7 +36,7 @@ fn versioned() -> bool {
     has
 }
 
-/// The symbols that `file` takes from others (`UND`) or gives, as readelf writes them.
+/// The symbols that `file` takes from others (`UND`) or defines, as readelf writes them.
 fn symbols(file: &std::path::Path, undefined: bool) -> BTreeSet<String> {
     let table = Run::new("readelf").bare().args(["-W", "--dyn-syms"]).arg(file).run().success();
     let rows = table.stdout.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -44,8 +44,8 @@ fn symbols(file: &std::path::Path, undefined: bool) -> BTreeSet<String> {
     rows.filter(|row| row[4] != "LOCAL").map(|row| row[7].to_owned()).collect()
 }
 
-/// `tests/c/jemalloc/versions.c`, linked against `library`. In a program that lies where it will, a
-/// variable of the library is copied.
+/// `tests/c/jemalloc/versions.c`, linked against `library`. A program that is not position-independent copies a
+/// variable of the library.
 fn program(library: &std::path::Path, place: &str) -> Program {
     let compile = Compile::c("c/jemalloc/versions.c").flags(["-fno-lto", place, "-I"]);
     compile.flag(workspace().join("crates/libmasu/include/masu/compat")).file(library).build()
@@ -53,8 +53,8 @@ fn program(library: &std::path::Path, place: &str) -> Program {
 
 const PLACES: [&str; 2] = ["-pie", "-no-pie"];
 
-/// What glibc and the C++ library export has a version of theirs, which programs ask for: the loader
-/// takes such a name from a symbol without a version, not from one with another.
+/// Names that glibc and the C++ library export have their versions, which programs ask for: the loader accepts such a
+/// name from a symbol without a version, not from one with another.
 #[test]
 fn names_beyond_the_standard_library_have_a_version() {
     if !versioned() {
@@ -82,13 +82,13 @@ fn programs_ask_for_the_version_they_were_linked_with() {
         assert!(needs.contains(&format!("Name: {VERSION} ")), "{needs}");
         let asked = symbols(program.path(), true);
         assert!(asked.contains(&format!("mallocx@{VERSION}")), "{asked:?}");
-        // Whoever gives it, the C library as well.
+        // Any library may define it, the C library included.
         assert!(asked.contains("malloc"), "{asked:?}");
         assert_eq!(Run::program(&program).run().success().stdout, "5.3.1-0-gmasu\n", "{place}");
     }
 }
 
-/// A program that was linked with jemalloc asks for names without versions.
+/// A program linked with jemalloc asks for names without versions.
 #[test]
 fn programs_that_ask_for_no_version_are_served() {
     if !is_masu() {
@@ -106,7 +106,7 @@ fn programs_that_ask_for_no_version_are_served() {
         let asked = symbols(program.path(), true);
         assert!(asked.contains("mallocx"), "{asked:?}");
         assert!(asked.iter().any(|name| name.starts_with("malloc@GLIBC")), "{asked:?}");
-        // In front of the library that it was linked with, or in its place.
+        // In front of the library that it was linked with, or in place of it.
         let there = scratch();
         symlink(other.path(), there.path().join("libjemalloc.so.2")).expect("a link");
         let preloaded = Run::program(&program).env("LD_LIBRARY_PATH", there.path()).run();

@@ -1,4 +1,4 @@
-//! The commands that draw, in a terminal of 80 and one of 200 columns: tmux is the terminal.
+//! The commands that draw, in a terminal of 80 and one of 200 columns, which tmux provides.
 
 use std::process::{Command, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -10,10 +10,10 @@ use masu_tests::{Compile, Program, is_masu, scratch, tool};
 use tempfile::TempDir;
 
 const SIZES: [(usize, usize); 2] = [(80, 24), (200, 50)];
-/// The longest wait for something to be shown.
+/// The longest wait for something to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// `masu top` lists, and acts on, the programs of the other tests: it is alone, those run together.
+/// `masu top` lists the other tests' programs and acts on them, so its test runs alone and the others together.
 static PROGRAMS: RwLock<()> = RwLock::new(());
 
 fn together() -> RwLockReadGuard<'static, ()> {
@@ -44,17 +44,17 @@ impl Terminal {
         String::from_utf8_lossy(&output.expect("tmux runs").stdout).into_owned()
     }
 
-    /// What is to be seen.
+    /// What is visible.
     fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The same with all that has left it at the top.
+    /// The same, with everything that has scrolled off the top.
     fn history(&self) -> String {
         self.tmux(&["capture-pane", "-p", "-S", "-"])
     }
 
-    /// The line that is chosen, which is drawn in reverse.
+    /// The selected line, which is drawn in reverse.
     fn chosen(&self) -> String {
         const REVERSE: &str = "7";
         let screen = self.tmux(&["capture-pane", "-p", "-e"]);
@@ -73,7 +73,7 @@ impl Terminal {
         self.tmux(&["send-keys", key]);
     }
 
-    /// Waits until something is to be seen.
+    /// Waits until something is visible.
     #[track_caller]
     fn shows(&self, what: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
@@ -96,7 +96,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Allocates `blocks` blocks of 700 bytes and some of 100 KiB, lets go of the latter when it is told to, and works on
+/// Allocates `blocks` blocks of 700 bytes and some of 100 KiB, frees the latter when it is told to, and goes on working
 /// in small steps.
 fn program(blocks: u32) -> Program {
     let source = format!(
@@ -158,8 +158,8 @@ fn top_answers_to_its_keys() {
             top.press("s");
             top.shows(|screen| screen.contains(&format!("by {by}")));
         }
-        // The last column to sort by has older processes first, which others on this machine may be. The one that was
-        // chosen at first stays it.
+        // The last column to sort by puts older processes first, which may be others on this machine. The row that was
+        // selected at first stays selected.
         let number = |chosen: &str| chosen.split_whitespace().next()?.parse::<u32>().ok();
         let own = number(&small);
         let begin = Instant::now();
@@ -175,7 +175,7 @@ fn top_answers_to_its_keys() {
         top.press("Down");
         top.press("Up");
         top.press("Enter");
-        // A screen may be seen half drawn: its last line is drawn last.
+        // A screen may be read half drawn: its last line is drawn last.
         let back = "any other key: back";
         let told = top.shows(|screen| screen.contains("blocks that") && screen.contains(back));
         assert!(told.contains(&format!("process {small} ")), "{told}");
@@ -187,7 +187,7 @@ fn top_answers_to_its_keys() {
         top.press("p");
         let said = format!("process {small} returns free memory at its next slow");
         top.shows(|screen| screen.contains(&said));
-        // A profile ends by itself, or sooner.
+        // A profile ends by itself, or earlier on request.
         top.press("h");
         top.shows(|screen| {
             screen.contains("is being sampled, ") && screen.contains("Esc ends that")
@@ -203,7 +203,7 @@ fn top_answers_to_its_keys() {
         );
         top.press("x");
         top.shows(|screen| screen.contains("q quit"));
-        // It goes with the list, and leaves nothing on.
+        // It ends with the list, and leaves nothing switched on.
         top.press("h");
         top.shows(|screen| screen.contains("is being sampled, "));
         top.press("q");
@@ -231,7 +231,7 @@ fn a_watch_is_drawn_anew_in_its_place() {
         running.goes_on();
         watch.shows(|screen| screen.contains("went back\n") && screen.contains(" s to "));
         sleep(Duration::from_secs(2));
-        // However often it was drawn, it is there once, and as a whole.
+        // However often the chart was drawn, it is there once, and complete.
         let history = watch.history();
         assert_eq!(history.matches(&head).count(), 1, "{history}");
         let widest = history.lines().map(|line| line.chars().count()).max();
@@ -252,13 +252,13 @@ fn a_watch_ends_when_it_is_interrupted() {
     let watch = Terminal::start(SIZES[0], &format!("watch -p {}", running.id()));
     watch.shows(|screen| screen.contains("resident"));
     watch.press("C-c");
-    // The shell has the signal, too: what counts is that the chart is whole.
+    // The shell gets the signal too: what counts is that the chart is complete.
     sleep(Duration::from_millis(500));
     let process = procfs::process::Process::new(running.id() as i32);
     assert!(process.is_ok_and(|it| it.is_alive()), "the process goes on");
 }
 
-/// The chart is the command's alone, and one that cannot be started has none.
+/// The chart belongs to the command alone, and a command that cannot be started has none.
 #[test]
 fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {
     if !is_masu() {
@@ -292,7 +292,7 @@ fn a_watch_as_a_page() {
     let mut watch = Command::new(command());
     watch.args(["watch", "-p", &id, "--for", "3s", "--html", &page_name]);
     let watch = watch.stdout(Stdio::piped()).spawn().expect("the command is built");
-    // What is freed before the first look goes back before it, too.
+    // Blocks freed before the first look go back before it, too.
     await_watch(watch.id());
     running.goes_on();
     let output = watch.wait_with_output().expect("it ends");
@@ -312,7 +312,7 @@ fn a_watch_as_a_page() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("cannot be written"), "{refused:?}");
 }
 
-/// What is free goes back at once in a process that is at work.
+/// Free memory of a process at work goes back at once.
 #[test]
 fn a_purge_gives_back() {
     if !is_masu() {
@@ -321,7 +321,7 @@ fn a_purge_gives_back() {
     let _together = together();
     let program = program(1000);
     let mut running = start(&program, "decay:never");
-    // It frees 40 MiB.
+    // The program frees 40 MiB.
     running.goes_on();
     running.says("freed");
     let rss = || {
@@ -338,7 +338,7 @@ fn a_purge_gives_back() {
     assert!(said.contains(" returned ") && said.contains("resident before"), "{said}");
     let after = rss();
     assert!(after + (35 << 20) < before, "{before} {after}: {said}");
-    // One that sleeps does not look.
+    // A process that sleeps does not look.
     let mut sleeper = Running::start(Command::new("sh").args(["-c", "echo ready; read x"]));
     sleeper.says("ready");
     let output = masu(&["purge", "--wait", "100ms", "-p", &sleeper.id().to_string()]);

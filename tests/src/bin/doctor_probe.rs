@@ -1,5 +1,5 @@
-//! A Rust program whose global allocator is masu, for the doctor's matrix. Does what `c/doctor_probe.c` does:
-//! by Rust's allocator, or, asked for `c`, by `malloc`.
+//! A Rust program whose global allocator is masu, for the doctor's matrix. It does what `c/doctor_probe.c` does: by
+//! Rust's allocator or, if `c` is asked for, by `malloc`.
 
 use std::hint::black_box;
 use std::io::{Read, Write};
@@ -14,7 +14,7 @@ fn main() {
     let by_malloc = std::env::args().nth(1).is_some_and(|way| way == "c");
     for _ in 0..BLOCKS {
         if by_malloc {
-            // SAFETY: any size may be asked for; the block is left to the end.
+            // SAFETY: any size is allowed; the block is never freed.
             black_box(unsafe { libc::malloc(BYTES) });
         } else {
             black_box(Vec::<u8>::with_capacity(BYTES)).leak();

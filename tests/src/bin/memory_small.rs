@@ -1,8 +1,8 @@
 //! A small program of the kind that is started often: a few maps and lists of
 //! small blocks, in one thread, up to a given number of KiB.
 //!
-//! It depends on nothing but the standard library, so that what the allocator adds
-//! to it can be seen. Ready, it writes one line and waits for its standard input to end.
+//! It depends only on the standard library, so that what the allocator adds can be seen. Once
+//! ready, it writes one line and waits for its standard input to close.
 
 use std::io::{Read, Write};
 
@@ -12,7 +12,7 @@ fn main() {
     let mut blocks: Vec<Box<[u8]>> = Vec::new();
     let mut live = 0;
     while live < kib * 1024 {
-        // Short strings mostly, some nodes and buffers: what parsers and tools hold.
+        // Mostly short strings, some nodes and buffers: what parsers and tools hold.
         let size = match random.u32(0..100) {
             0..70 => random.usize(8..64),
             70..95 => random.usize(64..512),
@@ -21,7 +21,7 @@ fn main() {
         };
         blocks.push(vec![1; size].into_boxed_slice());
         live += size;
-        // A third of what such a program allocates is short-lived.
+        // A third of a small program's allocations are short-lived.
         if random.u32(0..3) == 0 {
             let victim = random.usize(0..blocks.len());
             live -= blocks.swap_remove(victim).len();

@@ -3,25 +3,25 @@
 
 use masu_tests::{Compile, Program, Run, case_list, library};
 
-/// The sources of the conformance core: every door of the libc family, without threads and
-/// within 256 MiB of address space.
+/// The sources of the conformance core: every function of the libc family, without threads, within
+/// 256 MiB of address space.
 pub fn core(compile: Compile) -> Compile {
     ["check_main", "core_aligned", "core_blocks", "core_info", "core_realloc", "core_usable"]
         .iter()
         .fold(compile, |compile, name| compile.file(format!("c/{name}.c")))
 }
 
-/// A C program of one file of cases. It exports its symbols, for plug-ins to use.
+/// A C program from one file of cases. It exports its symbols, for plug-ins to use.
 pub fn c_program(name: &str) -> Program {
     Compile::c("c/check_main.c").file(format!("c/{name}.c")).flags(["-rdynamic", "-ldl"]).build()
 }
 
-/// The frame of the C++ programs, compiled as the C it is.
+/// The frame of the C++ programs, compiled as C.
 pub fn frame_object() -> Program {
     Compile::c("c/check_main.c").flag("-c").build()
 }
 
-/// A C++ program of one file of cases.
+/// A C++ program from one file of cases.
 pub fn cxx_program(name: &str) -> Program {
     let frame = frame_object();
     Compile::cxx(&format!("cxx/{name}.cc")).flag("-xnone").file(frame.path()).build()

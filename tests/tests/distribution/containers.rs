@@ -1,7 +1,7 @@
 //! The Dockerfiles and entry points of `packaging/docker`, executed as they are.
 //!
-//! The applications say which of two libraries are mapped into them: masu's, and another one that was
-//! preloaded before masu came.
+//! The applications print which of two libraries are mapped into them: masu's, and another that was preloaded before
+//! masu.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -45,7 +45,7 @@ int main(void) {
 }
 "#;
 
-/// A directory to build an image from: its files, executable.
+/// A directory to build an image from, with these files, executable.
 fn context(files: &[(&str, &str)]) -> tempfile::TempDir {
     let place = scratch();
     for (name, content) in files {
@@ -69,7 +69,7 @@ fn other(compiler: &str, place: &Path) {
     succeed(compile.arg(place.join("libother.so")));
 }
 
-/// This system with what the base images have: Ruby, Node, and Python with pip.
+/// This system with what the base images contain: Ruby, Node, and Python with pip.
 fn debian(name: &str) -> Option<(Image, Environment)> {
     let image = Image::of_this_system()?;
     let mut environment = search_path();
@@ -85,7 +85,7 @@ fn debian(name: &str) -> Option<(Image, Environment)> {
     let place = scratch();
     other("gcc", place.path());
     image.put(&place.path().join("libother.so"), "/usr/lib/libother.so");
-    // A library for another machine, as on a system with several: it must not be taken.
+    // A library for another machine, as on a multi-architecture system: it must not be taken.
     for machine in ["aarch64", "x86_64"].iter().filter(|other| **other != std::env::consts::ARCH) {
         let stray = place.path().join("stray");
         fs::write(&stray, "for another machine").expect("written");
@@ -94,7 +94,7 @@ fn debian(name: &str) -> Option<(Image, Environment)> {
     Some((image, environment))
 }
 
-/// A tree with musl and busybox, as Alpine's is.
+/// A tree with musl and busybox, like Alpine's.
 fn alpine(_: &str) -> Option<(Image, Environment)> {
     let (Some(busybox), loader) = (busybox(), musl()) else {
         println!("no static busybox (apt-get install busybox-static)");
@@ -124,7 +124,7 @@ fn musl() -> std::path::PathBuf {
     name.into()
 }
 
-/// Starts the container; the lines of its application, which is silent except for them.
+/// Starts the container; checks the lines of its application, which prints nothing else.
 #[track_caller]
 fn says(built: &Built, more: &[(&str, &str)], expected: &[&str]) {
     let done = built.start(more);
@@ -134,7 +134,7 @@ fn says(built: &Built, more: &[(&str, &str)], expected: &[&str]) {
     assert_eq!(errors, "", "{more:?}");
 }
 
-/// With masu; behind which other preloads stay; and without, where that is asked for.
+/// With masu, after which other preloads stay; and without, if that is configured.
 fn with_and_without(built: &Built, before: &[&str]) {
     let lines = |found: &str| -> Vec<String> {
         let one = |word: &str| format!("{word} on {found}").trim().to_owned();
@@ -194,7 +194,7 @@ fn python_with_the_wheel() {
     with_and_without(&built, &[]);
 }
 
-/// What the page names as the shorter way.
+/// The shorter way that the page names.
 #[test]
 fn python_with_the_command_as_entry_point() {
     const ENTRY: &str = r#"ENTRYPOINT ["masu", "run", "--"]"#;
@@ -232,7 +232,7 @@ fn alpine_with_a_program_on_musl() {
     with_and_without(&built, &[]);
 }
 
-/// In an image without masu the container runs all the same, and a line says why it is on malloc.
+/// In an image without masu the container runs all the same, and a line says why it uses malloc.
 #[test]
 fn the_entry_point_without_masu_runs_on() {
     let Some(packages) = packages() else { return };

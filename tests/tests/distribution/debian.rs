@@ -27,7 +27,7 @@ fn installed_they_work_and_purged_they_leave_nothing() {
     let triplet = shell("gcc -print-multiarch");
     let library = format!("/usr/lib/{}/libmasu.so.0", triplet.trim());
     assert!(shell("masu run cat /proc/self/maps").contains(&library));
-    // The loader knows it by its name.
+    // The loader finds it by name.
     assert!(shell("LD_PRELOAD=libmasu.so.0 cat /proc/self/maps").contains(&library));
     shell("masu bench --rounds 1 --against none -- true");
     let version = shell("masu --version");
@@ -62,7 +62,7 @@ fn installed_they_work_and_purged_they_leave_nothing() {
     );
 }
 
-/// Packages name who was said to answer for them, and otherwise nobody.
+/// Packages name the maintainer that was configured, or nobody.
 #[test]
 fn the_maintainer_is_who_builds() {
     let (Some(packages), Some(from)) = (packages(), built()) else { return };
@@ -80,7 +80,7 @@ fn the_maintainer_is_who_builds() {
     }
 }
 
-/// Debian's own checks have nothing to say.
+/// Debian's own checks find nothing.
 #[test]
 fn lintian_is_content() {
     let Some(packages) = packages() else { return };

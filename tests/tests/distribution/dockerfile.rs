@@ -1,6 +1,6 @@
-//! Dockerfiles, carried out without docker: `FROM` a base that is made here, `RUN` inside it, `COPY`
-//! from the context, a stage or the image `masu`. What they say is executed literally; what the base
-//! images have beyond the programs that the application needs is left out.
+//! Dockerfiles, executed without docker: `FROM` a base that is made here, `RUN` inside it, `COPY`
+//! from the context, a stage or the image `masu`. Their instructions are executed literally; base
+//! images contain only the programs that the application needs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::{output, succeed};
 /// Variables and their values.
 pub type Environment = Vec<(String, String)>;
 
-/// An image with what a Dockerfile says about running it.
+/// An image, and how a Dockerfile says to run it.
 pub struct Built {
     pub image: Image,
     pub environment: Environment,
@@ -21,7 +21,7 @@ pub struct Built {
     command: Vec<String>,
 }
 
-/// Builds the last stage. `base` makes what an image's name stands for.
+/// Builds the last stage. `base` makes the image that a name stands for.
 pub fn build(
     file: &str,
     context: &Path,
@@ -99,7 +99,7 @@ impl Built {
         };
         let (sources, target) = paths.rsplit_once(' ').expect("sources and a target");
         let directory = if target.starts_with('/') { "" } else { &self.directory };
-        // Patterns are expanded in the directory that is copied from; `.` stands for what is in it.
+        // Patterns are expanded in the source directory; `.` stands for its contents.
         let script = format!(
             "cd \"$1\"; mkdir -p \"$root{directory}/{target}\"; \
              for source in {sources}; do case $source in .) source=./. ;; esac; \
@@ -116,7 +116,7 @@ impl Built {
             environment.push((name.to_string(), value.to_string()));
         }
         let script = format!("cd {}; exec \"$@\"", self.directory);
-        // The shell that changes the directory is not the container's.
+        // The shell that changes the directory is not part of the container.
         let (loader, environment): (Vec<_>, Vec<_>) =
             environment.into_iter().partition(|(name, _)| name == "LD_PRELOAD");
         let mut command = self.image.inside(&environment);
@@ -126,7 +126,7 @@ impl Built {
     }
 }
 
-/// The instructions: keyword and the rest, lines that go on joined.
+/// The instructions: keyword and the rest, with continued lines joined.
 fn instructions(file: &str) -> Vec<(String, String)> {
     let lines = file.lines().filter(|line| !line.trim_start().starts_with('#'));
     let joined = lines.fold(String::new(), |text, line| match line.strip_suffix('\\') {
@@ -140,7 +140,7 @@ fn instructions(file: &str) -> Vec<(String, String)> {
     joined.lines().filter(|line| !line.trim().is_empty()).map(split).collect()
 }
 
-/// `NAME="value" …`; the values here hold no blanks.
+/// `NAME="value" …`; the values here contain no blanks.
 fn assignments(words: &str) -> Environment {
     let pair = |word: &str| {
         let (name, value) = word.split_once('=').expect("NAME=value");

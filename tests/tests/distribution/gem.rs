@@ -7,7 +7,7 @@ use masu_tests::{scratch, workspace};
 
 use crate::{built, output, package, succeed, text};
 
-/// The gem in `place`; `None`, with a word, where there is no Ruby.
+/// The gem in `place`; `None`, and a message, if there is no Ruby.
 fn gem(place: &Path, from: &Path) -> Option<std::path::PathBuf> {
     if Command::new("gem").arg("--version").output().is_err() {
         println!("Ruby is not installed: apt-get install ruby");

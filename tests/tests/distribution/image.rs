@@ -1,5 +1,5 @@
-//! A root file system that can be changed at will: either all of this system with what is written going
-//! elsewhere (an overlay), or a small tree of its own. Nothing of the system is touched.
+//! A root file system that can be changed at will: either this whole system, with changes written elsewhere (an
+//! overlay), or a small separate tree. Nothing of the system is touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use tempfile::TempDir;
 
 use crate::{output, succeed, text};
 
-/// An image: in `place`, `root` is where it is mounted, `upper` what was written.
+/// An image: in `place`, `root` is its mount point, and `upper` has the changes.
 pub struct Image {
     place: TempDir,
     overlay: bool,
 }
 
 impl Image {
-    /// This system as an image; `None`, with a word, where that cannot be.
+    /// This system as an image; `None`, and a message, where that is impossible.
     pub fn of_this_system() -> Option<Image> {
         let image = Image { place: empty_place(), overlay: true };
         let done = output(image.inside(&[]).args(["/bin/sh", "-c", "id -u"]));
@@ -28,7 +28,7 @@ impl Image {
         None
     }
 
-    /// An empty one, with the directories that are mounted.
+    /// An empty image, with the directories that are mounted.
     pub fn empty() -> Image {
         let image = Image { place: empty_place(), overlay: false };
         for directory in ["proc", "dev", "tmp", "bin", "lib"] {
@@ -37,7 +37,7 @@ impl Image {
         image
     }
 
-    /// A copy of its own.
+    /// A separate copy.
     pub fn copy(&self) -> Image {
         let image = Image { place: empty_place(), overlay: self.overlay };
         let part = if self.overlay { "upper" } else { "root" };
@@ -47,7 +47,7 @@ impl Image {
         image
     }
 
-    /// Where the tree is: for an overlay, while a command runs.
+    /// Where the tree is; for an overlay, only while a command runs.
     pub fn root(&self) -> PathBuf {
         self.place.path().join("root")
     }
@@ -56,21 +56,21 @@ impl Image {
     pub fn written(&self) -> Vec<String> {
         let mut find = Command::new("find");
         find.current_dir(self.place.path().join("upper"));
-        // A character device is the absence of a file.
+        // A character device marks a file as removed.
         succeed(find.args([".", "!", "-type", "d", "!", "-type", "c", "-printf", "%P\\n"]))
             .lines()
             .map(str::to_owned)
             .collect()
     }
 
-    /// A command, still to be given, inside: as root, with this environment and no other.
+    /// A command inside, yet to be added: as root, with only this environment.
     pub fn inside(&self, environment: &[(String, String)]) -> Command {
         let mut command = self.mounted("exec chroot \"$root\" env -i \"$@\"");
         command.args(environment.iter().map(|(name, value)| format!("{name}={value}")));
         command
     }
 
-    /// `script` for the shell outside, with the tree mounted at `$root`; its arguments are to be given.
+    /// `script` for the shell outside, with the tree mounted at `$root`; the caller adds its arguments.
     pub fn mounted(&self, script: &str) -> Command {
         let mount = if self.overlay {
             "mount -t overlay overlay -o lowerdir=/,upperdir=\"$1/upper\",workdir=\"$1/work\" \"$1/root\";"
@@ -87,13 +87,13 @@ impl Image {
         command
     }
 
-    /// A shell script inside that has to end well; what it wrote.
+    /// A shell script inside, which must succeed; returns its output.
     #[track_caller]
     pub fn shell(&self, environment: &[(String, String)], script: &str) -> String {
         succeed(self.inside(environment).args(["/bin/sh", "-ec", script]))
     }
 
-    /// Makes a file of the image.
+    /// Adds a file to the image.
     pub fn put(&self, source: &Path, path: &str) {
         let script = "mkdir -p \"$(dirname \"$root/$2\")\"; cp -aL \"$1\" \"$root/$2\"";
         succeed(self.mounted(script).arg(source).arg(path));
@@ -105,13 +105,13 @@ fn empty_place() -> TempDir {
     for part in ["root", "upper", "work"] {
         fs::create_dir(place.path().join(part)).expect("made");
     }
-    // What runs inside as another user has to pass through here.
+    // Other users inside must be able to pass through here.
     let mut open = Command::new("chmod");
     succeed(open.arg("755").arg(place.path()).arg(place.path().join("upper")));
     place
 }
 
-/// The variables that this system's programs are found by.
+/// The variables by which this system's programs are found.
 pub fn search_path() -> Vec<(String, String)> {
     ["PATH", "HOME"]
         .map(|name| (name.to_owned(), std::env::var(name).unwrap_or_else(|_| "/".into())))

@@ -1,6 +1,6 @@
-//! What runs a pod on masu whose image knows nothing of it: by hand, by Kustomize, by Helm.
+//! What runs a pod on masu whose image does not contain it: by hand, by Kustomize, by Helm.
 //!
-//! The schemas are those of the command `kubernetes-validate`; `tests/install-tools` has it and `kustomize`.
+//! The schemas are those of `kubernetes-validate`; `tests/install-tools` installs it and `kustomize`.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn shipped(name: &str) -> std::path::PathBuf {
     workspace().join("packaging/kubernetes").join(name)
 }
 
-/// A file of YAML, by Python's reader.
+/// A YAML file, read by Python.
 fn yaml(file: &Path) -> Value {
     let mut python = Command::new(tool("python3"));
     let code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(open(sys.argv[1]))))";
@@ -23,7 +23,7 @@ fn yaml(file: &Path) -> Value {
     serde_json::from_str(&said).expect("JSON")
 }
 
-/// What the schemas say of a file: they know every field there is, and no other.
+/// What the schemas say about a file: they know every field there is, and no other.
 fn validate(file: &Path) -> Option<Output> {
     let mut validate = Command::new("kubernetes-validate");
     if validate.arg("--version").output().is_err() {
@@ -36,7 +36,7 @@ fn validate(file: &Path) -> Option<Output> {
     Some(output(Command::new("kubernetes-validate").arg("--strict").arg(file)))
 }
 
-/// A deployment in which the container `app` runs on masu, whatever else it has.
+/// A deployment in which the container `app` runs on masu, whatever else it contains.
 #[track_caller]
 fn is_on_masu(deployment: &Value) {
     let pod = &deployment["spec"]["template"]["spec"];
@@ -56,7 +56,7 @@ fn is_on_masu(deployment: &Value) {
     assert_eq!(preload["value"], inside.as_str());
 }
 
-/// What the init container executes, with a directory in the place of the volume: afterwards a program is on the library.
+/// What the init container executes, with a directory in place of the volume: afterwards a program uses the library.
 #[test]
 fn the_copy_serves_a_program() {
     let Some(packages) = packages() else { return };
@@ -94,7 +94,7 @@ fn the_deployment_is_one() {
     }
     let Some(said) = validate(&file) else { return };
     assert!(said.status.success(), "{}{}", text(&said.stdout), text(&said.stderr));
-    // A field that nobody knows is seen.
+    // An unknown field is noticed.
     let place = scratch();
     let wrong = place.path().join("wrong.yaml");
     let content = fs::read_to_string(&file).expect("text");
@@ -138,7 +138,7 @@ fn the_component_adds_masu_and_keeps_the_rest() {
     fs::write(place.path().join("service.yaml"), SERVICE).expect("written");
     let other = SERVICE.replace("name: service\n  labels: {masu: preload}", "name: other");
     fs::write(place.path().join("other.yaml"), other).expect("written");
-    // A component is named by a path relative to who uses it.
+    // A component is named by a path relative to the file that uses it.
     let component = place.path().join("masu");
     succeed(Command::new("cp").arg("-r").arg(shipped("kustomize")).arg(&component));
     fs::write(
@@ -177,7 +177,7 @@ fn the_component_adds_masu_and_keeps_the_rest() {
     assert!(!without.to_string().contains("libmasu"), "{without}");
 }
 
-/// The pieces say what the deployment says, and nothing once they are switched off.
+/// The pieces contain what the deployment contains, and nothing once they are switched off.
 #[test]
 fn the_pieces_for_helm_are_the_deployments() {
     let pieces = fs::read_to_string(shipped("helm/_masu.tpl")).expect("the pieces");

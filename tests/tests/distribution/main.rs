@@ -1,8 +1,8 @@
-//! What reaches users, made and used as they do: `make install`, tarballs, Debian packages, the Python wheel,
-//! the gem, the npm package, and the files for containers and Kubernetes.
+//! What users get, built and used as they do: `make install`, tarballs, Debian packages, the Python wheel, the gem, the
+//! npm package, and the files for containers and Kubernetes.
 //!
 //! - `image`: a root file system to change and throw away.
-//! - `dockerfile`: Dockerfiles, carried out instruction by instruction in such images.
+//! - `dockerfile`: Dockerfiles, executed instruction by instruction in such images.
 
 mod containers;
 mod debian;
@@ -23,7 +23,7 @@ use std::sync::LazyLock;
 use masu_tests::{is_masu, library, scratch, workspace};
 use tempfile::TempDir;
 
-/// Where the release build is; `None`, with a word, where masu is not under test.
+/// Where the release build is; `None`, and a message, if masu is not under test.
 fn built() -> Option<&'static Path> {
     if !is_masu() {
         println!("only masu is packaged");
@@ -38,8 +38,8 @@ fn built() -> Option<&'static Path> {
     Some(place)
 }
 
-/// All packages: `libmasu0_….deb` and its like, `masu-….whl`, `libmasu.so.0`, `masu-entrypoint`. What
-/// `packaging/docker/masu.Dockerfile` makes.
+/// All packages that `packaging/docker/masu.Dockerfile` makes: `libmasu0_….deb` and the like, `masu-….whl`,
+/// `libmasu.so.0`, `masu-entrypoint`.
 fn packages() -> Option<&'static Path> {
     static PLACE: LazyLock<Option<TempDir>> = LazyLock::new(|| {
         let (from, place) = (built()?, scratch());
@@ -51,8 +51,8 @@ fn packages() -> Option<&'static Path> {
         let mut strip = Command::new("strip");
         strip.arg("-o").arg(place.path().join("libmasu.so.0")).arg(from.join("libmasu.so"));
         succeed(&mut strip);
-        // By a process of its own: what this one writes, a child that another test has just forked off
-        // holds open for writing, and such a file cannot be executed.
+        // By a separate process: a child that another test has just forked would hold a file that this process writes
+        // open for writing, and such a file cannot be executed.
         let entry = workspace().join("packaging/docker/masu-entrypoint");
         succeed(Command::new("cp").arg(entry).arg(place.path().join("masu-entrypoint")));
         Some(place)
@@ -60,7 +60,7 @@ fn packages() -> Option<&'static Path> {
     PLACE.as_ref().map(TempDir::path)
 }
 
-/// The only file in `place` whose name begins and ends so.
+/// The only file in `place` whose name begins and ends like this.
 fn package(place: &Path, begin: &str, end: &str) -> PathBuf {
     let names = std::fs::read_dir(place).expect("a directory").map(|entry| entry.unwrap().path());
     let fits = |path: &PathBuf| {
@@ -77,7 +77,7 @@ fn output(command: &mut Command) -> Output {
     command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
 }
 
-/// Runs a command that has to end well; what it wrote to stdout.
+/// Runs a command that must succeed; returns what it wrote to stdout.
 #[track_caller]
 fn succeed(command: &mut Command) -> String {
     let done = output(command);

@@ -90,8 +90,8 @@ fn without_a_build_make_install_says_what_to_do() {
     assert!(text(&done.stderr).contains("run make first"), "{}", text(&done.stderr));
 }
 
-/// Runs a script as root of a machine of its own: nothing in /etc and /usr/local is this machine's. `None` where
-/// that is not allowed.
+/// Runs a script as root of a separate machine: its /etc and /usr/local are not this machine's. `None` where that is
+/// not allowed.
 fn on_another_machine(script: &str) -> Option<String> {
     let place = scratch();
     let enter = "mount --make-rprivate / && mount -t tmpfs none /usr/local && mkdir /usr/local/.e /usr/local/.w && \
@@ -129,7 +129,7 @@ fn a_program_links_with_what_was_installed_and_runs() {
     assert!(said.contains("libmasu.so.0 => /usr/local/lib/libmasu.so.0"), "{said}");
     assert!(!said.contains("install:"), "{said}");
 
-    // Each of the three ways that are offered elsewhere, and that it takes one.
+    // Each of the three ways that are offered works elsewhere, and one of them is needed.
     let elsewhere = format!(
         "{install} --prefix /usr/local/opt 2>said; cat said; {linked} -L/usr/local/opt/lib -lmasu; ! ./a.out; \
          way() {{ sed -n \"$1p\" said; }}; \

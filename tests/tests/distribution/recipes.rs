@@ -1,4 +1,4 @@
-//! The recipes for others' build systems, and the bill of materials.
+//! The recipes for other build systems, and the bill of materials.
 
 use std::fs;
 use std::process::Command;
@@ -13,7 +13,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(workspace().join(path)).expect(path)
 }
 
-/// Each says the version that is released.
+/// Each names the version that is released.
 #[test]
 fn every_recipe_has_the_version_of_the_workspace() {
     for (path, line) in [
@@ -37,7 +37,7 @@ fn every_recipe_has_the_version_of_the_workspace() {
     }
 }
 
-/// The tools of their build systems can read them, where those are installed.
+/// The tools of their build systems can read them, if those are installed.
 #[test]
 fn recipes_can_be_read() {
     serde_json::from_str::<serde_json::Value>(&read("packaging/vcpkg/vcpkg.json")).expect("JSON");
@@ -63,7 +63,7 @@ fn recipes_can_be_read() {
     }
 }
 
-/// The bill of materials names what is in the files, with the sums of the lock file, and the same every time.
+/// The bill of materials names the files' contents, with the checksums of the lock file, and is reproducible.
 #[test]
 fn the_bill_of_materials_names_what_is_inside() {
     let places = [scratch(), scratch()];

@@ -1,4 +1,4 @@
-//! The tarball and its `install.sh`, and, in the long tests, everything of a release.
+//! The tarball and its `install.sh`, and, in the long tests, everything in a release.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn tarball(place: &Path, from: &Path) -> PathBuf {
     package(place, "masu-", ".tar.gz")
 }
 
-/// What the tarball holds, unpacked in `place`.
+/// The tarball's contents, unpacked in `place`.
 fn unpacked(place: &Path, tarball: &Path) -> PathBuf {
     succeed(Command::new("tar").arg("-C").arg(place).arg("-xzf").arg(tarball));
     package(place, "masu-", "-linux")
@@ -29,7 +29,7 @@ fn files(place: &Path) -> Vec<String> {
     list.lines().map(str::to_owned).collect()
 }
 
-/// The versions of glibc that a file asks symbols of.
+/// The versions of glibc whose symbols a file needs.
 fn glibc(file: &Path) -> Vec<(u32, u32)> {
     let said = succeed(Command::new(tool("readelf")).arg("-VW").arg(file));
     let versions = said.split("GLIBC_").skip(1).filter_map(|rest| {
@@ -45,7 +45,7 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
     let Some(from) = built() else { return };
     let (place, prefix) = (scratch(), scratch());
     let here = unpacked(place.path(), &tarball(place.path(), from));
-    // What was there before stays.
+    // Existing files stay.
     let other = prefix.path().join("lib/other.so");
     fs::create_dir(prefix.path().join("lib")).expect("made");
     fs::write(&other, "").expect("written");
@@ -102,7 +102,7 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
     assert_eq!(files(prefix.path()), ["lib/other.so"]);
 }
 
-/// What the page on installing says of the tarball, as it says it; `sudo` installs below a place of the test's own.
+/// What the page on installing says about the tarball, verbatim; `sudo` installs into the test's own directory.
 #[test]
 fn the_page_on_installing_is_true() {
     let Some(from) = built() else { return };
@@ -126,8 +126,7 @@ fn the_page_on_installing_is_true() {
     assert!(succeed(run.args(["run", "--", "cat", "/proc/self/maps"])).contains("libmasu.so"));
 }
 
-/// One library for every C library, old and new: it asks for no symbol of a version of glibc's, which
-/// would have to be there.
+/// One library for every C library, old and new: it needs no versioned symbol of glibc, which would have to exist.
 #[test]
 fn the_library_runs_on_glibc_2_17_and_on_musl() {
     let Some(from) = built() else { return };
@@ -164,7 +163,7 @@ fn what_install_sh_cannot_do_it_says() {
     }
 }
 
-/// Two clones in different directories give the same files, byte for byte, and those keep what they promise.
+/// Two clones in different directories give the same files, byte for byte, which keep their promises.
 #[test]
 fn a_release_is_the_same_wherever_it_is_made() {
     if !long() || built().is_none() {

@@ -8,7 +8,7 @@ use masu_tests::{scratch, tool};
 
 use crate::{output, package, packages, succeed, text};
 
-/// A virtual environment in `place`; `None`, with a word, where Python has no pip for one.
+/// A virtual environment in `place`; `None`, and a message, if Python has no pip for one.
 fn environment(place: &Path) -> Option<PathBuf> {
     let venv = place.join("venv");
     let done = output(Command::new(tool("python3")).args(["-m", "venv"]).arg(&venv));
@@ -51,7 +51,7 @@ fn installed_by_pip_it_serves_python_and_goes_again() {
     assert_eq!(succeed(&mut preloaded), "True []\n");
     let mut bench = Command::new(bin.join("masu"));
     succeed(bench.args(["bench", "--rounds", "1", "--against", "none", "--", "true"]));
-    // The status is the program's own.
+    // The exit status is the program's.
     let mut fails = Command::new(bin.join("masu"));
     let done = output(fails.args(["run", "--", "sh", "-c", "exit 7"]));
     assert_eq!(done.status.code(), Some(7));
@@ -63,7 +63,7 @@ fn installed_by_pip_it_serves_python_and_goes_again() {
     assert_eq!(succeed(find.arg(place.path()).args(["-mindepth", "1", "-iname", "*masu*"])), "");
 }
 
-/// The name must not promise an older glibc than the files can do with.
+/// The name must not promise an older glibc than the files need.
 #[test]
 fn its_name_says_which_glibc_it_needs() {
     let Some(packages) = packages() else { return };

@@ -1,5 +1,5 @@
-//! One way in which a malloc comes into a program: the truth, found by running it ([`truth`]), and the word of
-//! `masu doctor` before the start and about the process, compared.
+//! One way in which a malloc comes into a program. The truth, found by running it ([`truth`]), is compared with what
+//! `masu doctor` says before the start and about the process.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -11,32 +11,32 @@ use serde_json::Value;
 
 use crate::truth::{self, LIBC, Waiting};
 
-/// A program, and who is expected to serve it: what is measured has to be that, or the case would not
-/// be the one it is meant to be.
+/// A program, and the allocator expected to serve it. If another one is measured, the case is not the one it is meant
+/// to be.
 pub struct Case {
     pub name: &'static str,
     /// The command.
     pub command: Vec<OsString>,
-    /// `LD_PRELOAD`, for a case that is about it.
+    /// `LD_PRELOAD`, for cases about it.
     pub preload: Option<OsString>,
-    /// Where, if that matters.
+    /// Its directory, if that matters.
     pub directory: Option<PathBuf>,
-    /// Who serves it as it is.
+    /// What serves it alone.
     pub alone: &'static str,
-    /// Who serves it under `masu run`, or that it is refused.
+    /// What serves it under `masu run`, or that it is refused.
     pub under: Under,
-    /// Whether a part of it stays another's: `masu run` warns, the doctor too.
+    /// Whether a part of it keeps another allocator: `masu run` and the doctor warn.
     pub partly: bool,
-    /// Whether Rust's allocations are what it allocates.
+    /// Whether it allocates through Rust's allocator.
     pub rust: bool,
-    /// Whether masu takes effect in it, whoever serves `malloc`.
+    /// Whether masu takes effect in it, whichever allocator serves `malloc`.
     pub always: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Under {
     Served(&'static str),
-    /// `masu run` says why it cannot be, and ends with 125.
+    /// `masu run` says why it is impossible, and exits with 125.
     Refused,
 }
 
@@ -64,7 +64,7 @@ impl Case {
         }
     }
 
-    /// Under masu a part stays another's.
+    /// Under masu a part keeps another allocator.
     pub fn partly(self) -> Self {
         Self { partly: true, ..self }
     }
@@ -89,7 +89,7 @@ impl Case {
         command
     }
 
-    /// What the doctor says about the command or a process; its JSON.
+    /// The doctor's JSON about the command or a process.
     fn doctor(&self, arguments: &[OsString]) -> Value {
         let mut command = self.masu("doctor");
         match &self.preload {
@@ -139,7 +139,7 @@ impl Case {
         }
     }
 
-    /// A command that sets all there is to set itself: the process, and the word about the command.
+    /// A command that sets everything itself: compares the answers about the process and the command.
     #[track_caller]
     pub fn check_started(&self) {
         let mut command = Command::new(&self.command[0]);
@@ -150,7 +150,7 @@ impl Case {
         self.compare(&before, &before["program"], "malloc", served);
     }
 
-    /// The word about a process, and who served it.
+    /// The doctor agrees with the process; returns what served it.
     #[track_caller]
     pub fn check_process(&self, waiting: Waiting) -> &'static str {
         let process = self.doctor(&["-p".into(), waiting.id.clone().into()]);
@@ -160,7 +160,7 @@ impl Case {
         served
     }
 
-    /// The allocators that it has beside the one that serves `malloc`, each in its file.
+    /// The allocators in it besides the one that serves `malloc`, each in its file.
     #[track_caller]
     pub fn check_inside(&self, allocators: &[&str]) {
         let mut command = Command::new(&self.command[0]);
@@ -178,7 +178,7 @@ impl Case {
         std::iter::once("--".into()).chain(self.command.clone()).collect()
     }
 
-    /// Whether the answer is what was measured: who serves, and whether that is masu.
+    /// Whether the answer is what was measured: the allocator, and whether that is masu.
     #[track_caller]
     fn compare(&self, answer: &Value, facts: &Value, field: &str, served: &str) {
         assert_eq!(self.word(facts, field), served, "{}: {answer:#}", self.name);
@@ -189,13 +189,13 @@ impl Case {
         assert_eq!(denies, !effect, "{}: {headline}", self.name);
     }
 
-    /// Who serves, in the doctor's word.
+    /// The serving allocator, as the doctor names it.
     fn word(&self, facts: &Value, field: &str) -> String {
         if self.rust && facts["rust"] == true {
             return "masu".to_owned();
         }
         match facts[field]["allocator"].as_str() {
-            // Go's own memory is no malloc's.
+            // Go's own memory does not come from malloc.
             Some("glibc" | "musl" | "libc" | "Go") => LIBC.to_owned(),
             Some(name) => name.to_owned(),
             None => panic!("{}: who serves? {facts:#}", self.name),
@@ -219,19 +219,19 @@ pub fn masu() -> PathBuf {
     masu
 }
 
-/// Whether there is a tool; says so if not.
+/// Whether a tool is installed; prints a line if not.
 pub fn has(name: &str, what: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
     there || left_out(what, &format!("no {name}"))
 }
 
-/// Whether there is a file; says so if not.
+/// Whether a file exists; prints a line if not.
 pub fn has_file(path: impl AsRef<Path>, what: &str) -> bool {
     path.as_ref().exists() || left_out(what, &format!("no {}", path.as_ref().display()))
 }
 
-/// Says on the terminal what was left out, and why: cargo keeps back what tests that pass print.
+/// Prints on the terminal what was left out, and why: cargo hides what passing tests print.
 pub fn left_out(what: &str, why: &str) -> bool {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "doctor_matrix: left out: {what} ({why})");

@@ -1,4 +1,4 @@
-//! Languages with allocators and memory of their own.
+//! Languages with their own allocators and memory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,7 +20,7 @@ fn rusts_global_allocator() {
     for program in [program, stripped] {
         let rust = Case::new("masu::Masu", [&program], "masu", Served("masu"));
         Case { rust: true, ..rust }.check();
-        // What C allocates in it.
+        // What C allocates in the program.
         let words = [program.into_os_string(), "c".into()];
         let c = Case::new("malloc beside masu::Masu", words, LIBC, Served("masu"));
         Case { always: true, ..c }.check();
@@ -91,7 +91,7 @@ const JAVA: &str = "public class Probe {\n\
     static native int allocate();\n\
     public static void main(String[] arguments) { System.load(arguments[0]); allocate(); }\n}\n";
 
-/// `java` is a link, and finds its libraries by where the file is that it leads to.
+/// `java` is a link, and finds its libraries by the location of the file that it leads to.
 #[test]
 fn java_and_a_library_of_its_native_interface() {
     if !has("javac", "Java") || !has("java", "Java") {
@@ -113,7 +113,7 @@ fn java_and_a_library_of_its_native_interface() {
     let mut compile = Command::new("javac");
     let done = compile.arg("Probe.java").current_dir(place.path()).status().expect("javac");
     assert!(done.success());
-    // The one of the same home: the library may need a newer one than the first in PATH.
+    // The `java` of the same home: the library may need a newer one than the first in PATH.
     let java = [
         home.join("bin/java").into_os_string(),
         "-Xshare:auto".into(),
@@ -123,7 +123,7 @@ fn java_and_a_library_of_its_native_interface() {
         library.path().into(),
     ];
     Case::new("Java", java, LIBC, Served("masu")).check();
-    // The name that PATH has may be a link, or a link to a link.
+    // The name in PATH may be a link, or a link to a link.
     let link = place.path().join("java");
     std::os::unix::fs::symlink(home.join("bin/java"), &link).expect("a link");
     let words: [OsString; 5] =
@@ -131,7 +131,7 @@ fn java_and_a_library_of_its_native_interface() {
     Case::new("Java by a link", words, LIBC, Served("masu")).check();
 }
 
-/// Imports `$MODULE`, if it is there, and allocates by `malloc`.
+/// Imports `$MODULE`, if installed, and allocates by `malloc`.
 const PYTHON: &str = "import ctypes, importlib, os, sys\n\
     for name in sys.argv[1:]: importlib.import_module(name)\n\
     malloc = ctypes.CDLL(None).malloc\n\
@@ -144,7 +144,7 @@ fn python() -> OsString {
     std::env::var_os("MASU_TEST_PYTHON").unwrap_or_else(|| word("python3"))
 }
 
-/// Python's own file: what is in PATH may be a script that looks for it.
+/// Python's own file: the one in PATH may be a script that searches for it.
 fn interpreter() -> OsString {
     let mut ask = Command::new(python());
     let output = ask.args(["-c", "import sys; print(sys.executable)"]).output().expect("python3");
@@ -159,7 +159,7 @@ fn python_and_a_script_of_it() {
     let place = scratch();
     let script = place.path().join("script");
     let text = format!("#!{}\n{PYTHON}", python.display());
-    // By a process of its own: another test's child may hold what this one has written.
+    // By a separate process: another test's child may hold this one's files open.
     let mut write = Command::new("sh");
     write.args(["-c", "printf %s \"$1\" >\"$0\"; chmod +x \"$0\""]).arg(&script).arg(text);
     assert!(write.status().expect("sh").success());
@@ -169,7 +169,7 @@ fn python_and_a_script_of_it() {
     Case::new("a script by a link", [link], LIBC, Served("masu")).check();
 }
 
-/// Wheels that have an allocator inside keep it to themselves.
+/// Wheels that contain an allocator keep it to themselves.
 #[test]
 fn pythons_packages_with_allocators_inside() {
     let python = interpreter();

@@ -1,9 +1,9 @@
-//! The doctor's word against the truth, for every way in which a malloc comes into a program. Each program
-//! runs as it is and under `masu run`, and the allocators say who has served (`truth`); `masu doctor` is
-//! asked before the start and about the process (`case`).
+//! The doctor's answers against the truth, for every way in which a malloc comes into a program. Each program runs
+//! alone and under `masu run`, and the allocators say which of them served it (`truth`); `masu doctor` is asked before
+//! the start and about the process (`case`).
 //!
-//! What needs tools that are large (Go, Java, Python's packages) is left out where they are not, in one line
-//! each. `MASU_TEST_PYTHON` names a Python that has pyarrow or polars.
+//! Cases that need large tools (Go, Java, Python's packages) are left out where those are missing, with a line each.
+//! `MASU_TEST_PYTHON` names a Python that has pyarrow or polars.
 
 mod case;
 mod languages;
@@ -30,7 +30,7 @@ fn gcc() -> Compile {
     Compile::with("gcc")
 }
 
-/// A program like it without the names of its functions.
+/// A program like it without symbols.
 fn stripped(program: Program) -> Program {
     let done = Command::new("strip").arg(program.path()).status().expect("binutils");
     assert!(done.success());
@@ -99,7 +99,7 @@ fn linked_with_the_archive() {
     }
 }
 
-/// `-lmasu`, as it is installed: found by the program's own path, or by `LD_LIBRARY_PATH`.
+/// `-lmasu`, as installed: found by the program's own path, or by `LD_LIBRARY_PATH`.
 #[test]
 fn linked_with_the_library() {
     let place = scratch();
@@ -130,16 +130,16 @@ fn jemalloc_in_a_program() {
     Case::new("jemalloc, static", command(&stripped(program)), "jemalloc", Refused).check();
 }
 
-/// masu under jemalloc's names is masu, and one library's own.
+/// masu under jemalloc's names is still masu, and private to one library.
 #[test]
 fn masu_under_names_of_its_own() {
     let program = gcc().flag("-DOWN=je_malloc").file("c/doctor_probe.c").file(private()).build();
-    // It is what served; `malloc` is another's.
+    // It served the program; `malloc` is another's.
     Case::new("je_malloc of masu", command(&program), "masu", Served("masu"))
         .check_inside(&["masu"]);
 }
 
-/// masu's archive under names of its own.
+/// masu's archive under private names.
 fn private() -> PathBuf {
     let script = masu_tests::workspace().join("crates/libmasu/private-archive");
     let out = scratch().keep().join("libprivate.a");
@@ -177,7 +177,7 @@ fn mimalloc_in_a_program() {
     Case::new("mimalloc, static", command(&program), "mimalloc", Refused).check();
 }
 
-/// mimalloc's sources, where Cargo has the crate that holds them.
+/// mimalloc's sources, if Cargo has the crate that contains them.
 fn mimalloc_source() -> Option<PathBuf> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")))?;

@@ -1,4 +1,4 @@
-//! Where a program is, and who starts it: links, launchers, roots of their own.
+//! Where a program is, and who starts it: links, launchers, separate roots.
 
 use std::ffi::OsString;
 use std::fs;
@@ -48,7 +48,7 @@ fn launchers_that_pass_the_environment_on() {
     Case::new("a launcher that takes it away", command, LIBC, Served(LIBC)).check();
 }
 
-/// Whether `sudo` needs no password here, which it does not for root.
+/// Whether `sudo` works without a password here, as it does for root.
 fn sudo() -> bool {
     let may = || Command::new("sudo").args(["-n", "true"]).output();
     has("sudo", "sudo")
@@ -65,7 +65,7 @@ fn sudo_gives_an_environment_of_its_own() {
     let sudo = ["sudo", "-n"].map(OsString::from);
     let path = program.path().as_os_str().to_owned();
     let words = |more: &[OsString]| [&sudo, more, std::slice::from_ref(&path)].concat();
-    // What is preloaded does not arrive. (Not run under masu as another user: that is refused.)
+    // Preloads do not get through. (Not run under masu as another user: that is refused.)
     if is_root() {
         Case::new("sudo", words(&[]), LIBC, Served(LIBC)).check();
     }
@@ -82,11 +82,11 @@ fn sudo_gives_an_environment_of_its_own() {
 }
 
 fn is_root() -> bool {
-    // SAFETY: nothing can go wrong.
+    // SAFETY: it has no preconditions.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Processes with a root of their own: their files are looked at as they see them.
+/// Processes with another root: the doctor looks at their files as they see them.
 #[test]
 fn processes_in_other_mount_namespaces() {
     let place = scratch();
@@ -108,7 +108,7 @@ fn processes_in_other_mount_namespaces() {
         let directory = Path::new(to).parent().expect("a directory").display();
         script += &format!("mkdir -p {directory}; cp {path} {to};");
     }
-    // A link that counts from that root.
+    // A link relative to that root.
     script += "ln -s /opt/lib/allocator.so.1 opt/masu.so;";
     fs::create_dir(&root).expect("made");
     for (preload, served) in [("/opt/masu.so", "masu"), ("", LIBC)] {
@@ -116,7 +116,7 @@ fn processes_in_other_mount_namespaces() {
             "{script} export LD_PRELOAD={preload}; exec {} . /opt/probe",
             word("chroot").display()
         );
-        // `chroot` itself gets what is preloaded, too: where it runs, the file is not there yet.
+        // The preload applies to `chroot` itself too: where it runs, the file is not there yet.
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", &run]).arg(&root);
         let waiting = match truth::start(&mut command, None) {

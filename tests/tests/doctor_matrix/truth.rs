@@ -1,6 +1,5 @@
-//! Who really served a program: the allocator that says at its end that it holds what the program has
-//! allocated and not freed. Each is asked to say so by its own variable. The C library's is the one that is
-//! left when nobody else does.
+//! Which allocator really served a program: the one that reports, at exit, as much memory in use as the program kept. A
+//! variable makes each allocator report. If none of them holds the memory, the C library does.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 /// What the programs allocate, less what a counter may miss.
 const HELD: f64 = 40e6;
 
-/// What the C library's `malloc` is called here: which one it is, is no question of whoever serves.
+/// The C library's `malloc` is called this here: which C library it is does not matter.
 pub const LIBC: &str = "the C library";
 
 /// A program that has allocated and waits.
@@ -19,19 +18,19 @@ pub struct Waiting {
     child: Child,
     out: BufReader<ChildStdout>,
     err: tempfile::NamedTempFile,
-    /// Its id: a launcher may have started it.
+    /// Its process id: a launcher may have started it.
     pub id: String,
 }
 
-/// How it was at its end.
+/// Its state at the end.
 pub struct End {
-    /// The allocator that held what it had allocated.
+    /// The allocator that held the program's memory.
     pub served: &'static str,
-    /// What masu's command said.
+    /// What masu's command printed.
     pub said: String,
 }
 
-/// Starts `command`; what it said instead of waiting if it did not come to that.
+/// Starts `command`; if it ends instead of waiting, returns what it said.
 pub fn start(command: &mut Command, preload: Option<&OsStr>) -> Result<Waiting, String> {
     let err = tempfile::NamedTempFile::new().expect("a file");
     for (name, value) in [
@@ -82,10 +81,10 @@ impl Waiting {
     }
 }
 
-/// What a line of statistics says about the bytes in use, if it does.
+/// The bytes in use according to a line of statistics, if it says that.
 type Counter = fn(&str) -> Option<f64>;
 
-/// Who says that it holds so much.
+/// The allocator that holds that many bytes.
 fn who(said: &str) -> &'static str {
     let counters: [(&str, Counter); 4] = [
         ("masu", |line| number(line.strip_prefix("masu:   allocated")?)),
@@ -97,7 +96,7 @@ fn who(said: &str) -> &'static str {
     ];
     let held = |read: Counter| said.lines().filter_map(read).find(|&bytes| bytes > HELD);
     let of_masu = held(counters[0].1);
-    // masu answers in jemalloc's words, too.
+    // masu answers in jemalloc's format, too.
     let again = |name: &str, bytes| name == "jemalloc" && Some(bytes) == of_masu;
     let mut holders = counters
         .into_iter()
@@ -107,13 +106,13 @@ fn who(said: &str) -> &'static str {
     first
 }
 
-/// The number that a text begins with.
+/// The number at the beginning of a text.
 fn number(text: &str) -> Option<f64> {
     let digits = text.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
     digits.parse().ok()
 }
 
-/// `64.0 MiB  96.0 MiB …`: the first of them.
+/// The first number in `64.0 MiB  96.0 MiB …`.
 fn mebibytes(text: &str) -> Option<f64> {
     let mut words = text.split_whitespace();
     let (count, unit) = (words.next()?.parse::<f64>().ok()?, words.next()?);

@@ -1,4 +1,4 @@
-//! An exporter, the processes that it shows, and who asks it.
+//! An exporter, the processes that it shows, and its clients.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ pub fn masu() -> Command {
 pub struct Running(pub Child);
 
 impl Running {
-    /// Starts a command whose first line on stdout says that it is there; the line.
+    /// Starts a command whose first line on stdout says that it is ready; returns that line.
     pub fn start(command: &mut Command) -> (Running, String) {
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = piped.unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -44,7 +44,7 @@ impl Running {
         self.0.id()
     }
 
-    /// Ends it as a service is ended; its exit code.
+    /// Ends it as a service is ended; returns its exit code.
     pub fn stop(mut self) -> Option<i32> {
         // SAFETY: a signal to a child that was not waited for yet.
         unsafe { libc::kill(self.id() as i32, libc::SIGTERM) };
@@ -66,7 +66,7 @@ impl Drop for Running {
     }
 }
 
-/// An exporter at a free port, and its address.
+/// An exporter on a free port, and its address.
 pub fn exporter(options: &[&str]) -> (Running, String) {
     let mut command = masu();
     command.args(["export", "--listen", "127.0.0.1:0"]).args(options);
@@ -88,7 +88,7 @@ impl Answer {
     }
 }
 
-/// A connection that stays.
+/// A persistent connection.
 pub struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -128,12 +128,12 @@ impl Client {
     }
 }
 
-/// A page of an address, by the older version, in which nothing comes in chunks.
+/// A page, requested by HTTP 1.0, in which nothing is chunked.
 pub fn get(address: &str, path: &str) -> Answer {
     Client::new(address).ask_as("HTTP/1.0", "GET", path, "")
 }
 
-/// The figure of a process in the metrics.
+/// A process's figure in the metrics.
 pub fn figure(metrics: &str, name: &str, process: u32) -> Option<f64> {
     let start = format!("{name}{{pid=\"{process}\",");
     let line = metrics.lines().find(|line| line.starts_with(&start))?;

@@ -1,5 +1,5 @@
-//! `masu export` says what is true of every process, costs next to nothing, and keeps its manners on the network; and
-//! what is shipped for Prometheus, Grafana, systemd and Kubernetes works with it.
+//! `masu export` is right about every process, costs next to nothing, and follows the rules of HTTP; and the files for
+//! Prometheus, Grafana, systemd and Kubernetes work with it.
 
 mod client;
 mod observe;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use client::{Client, Running, exporter, figure, get, masu};
 use masu_tests::{Compile, Program, is_masu};
 
-/// Processors' share that a hundred scrapes a second may take.
+/// The share of a processor that a hundred scrapes a second may take.
 const SHARE: f64 = 0.02;
 /// Processes in the fleet that is scraped so often.
 const MANY: usize = 200;
@@ -92,7 +92,7 @@ fn manners() {
         open.head
     );
     assert!(open.text().ends_with("# EOF\n"));
-    // The connection stays.
+    // The connection persists.
     let older = client.ask("GET", "/metrics", "Accept-Encoding: gzip\r\n");
     assert!(
         older.head.contains("text/plain; version=0.0.4")
@@ -104,7 +104,7 @@ fn manners() {
     assert_eq!(client.ask("GET", "/healthz", "").text(), "ok\n");
     let refused = client.ask("POST", "/debug/pprof/allocs", "");
     assert!(refused.status == 405 && refused.head.contains("Allow: GET, HEAD"), "{}", refused.head);
-    // A second one there says so.
+    // A second one says that it is taken.
     let second = masu().args(["export", "--listen", &address]).output().expect("it runs");
     let said = String::from_utf8_lossy(&second.stderr).into_owned();
     assert_eq!(second.status.code(), Some(2), "{said}");
@@ -112,7 +112,7 @@ fn manners() {
     assert_eq!(exporter.stop(), Some(0));
 }
 
-/// A hundred scrapes a second of two hundred processes: by processor time, which a busy machine stretches little.
+/// A hundred scrapes a second of two hundred processes, in processor time, which a busy machine stretches little.
 #[test]
 fn scrapes_are_cheap() {
     if !is_masu() {
@@ -150,7 +150,7 @@ fn scrapes_are_cheap() {
     }
     let share = (exporter.processor_time() - before) / start.elapsed().as_secs_f64();
     println!("{scrapes} scrapes of {bytes} bytes took {:.2} % of a processor", share * 100.0);
-    // A machine that is busy may not manage all thousand.
+    // A busy machine may not manage all thousand.
     assert!(scrapes > 500, "{scrapes} scrapes in ten seconds");
     assert!(share < SHARE, "{:.2} % of a processor", share * 100.0);
 }

@@ -10,7 +10,7 @@ fn shipped(name: &str) -> String {
     fs::read_to_string(workspace().join("packaging/observe").join(name)).expect(name)
 }
 
-/// A file of YAML, by Python's reader.
+/// A YAML file, read by Python.
 fn yaml(name: &str) -> Value {
     let mut python = Command::new(tool("python3"));
     python.args([
@@ -24,7 +24,7 @@ fn yaml(name: &str) -> Value {
     serde_json::from_slice(&done.stdout).expect("JSON")
 }
 
-/// What a container runs is understood by the command, and may read what it is there to read.
+/// The command understands what a container runs, and may read what it needs to read.
 #[track_caller]
 fn is_exporter(container: &Value) {
     let words: Vec<_> = container["command"]
@@ -58,7 +58,7 @@ fn kubernetes_files_are_what_they_say() {
     is_exporter(&beside["spec"]["containers"][1]);
 }
 
-/// systemd knows every word of the unit, and calls it well confined.
+/// systemd understands every line of the unit, and rates it well confined.
 #[test]
 fn the_unit_is_understood_by_systemd() {
     let unit = shipped("masu-export.service");

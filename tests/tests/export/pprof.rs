@@ -1,4 +1,4 @@
-//! Reads a profile as strictly as any reader does: every number leads somewhere, and no id is zero.
+//! Reads a profile as strictly as any reader: every number refers to something, and no id is zero.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ pub struct Sample {
     pub values: Vec<i64>,
 }
 
-/// A profile with every number looked up.
+/// A profile with every number resolved.
 pub struct Decoded {
     pub types: Vec<String>,
     pub samples: Vec<Sample>,
@@ -154,7 +154,7 @@ impl Decoded {
         }
     }
 
-    /// The sum of what a function allocated itself.
+    /// The sum of what a function itself allocated.
     pub fn sum(&self, kind: &str, function: &str) -> i64 {
         let kind = self.types.iter().position(|name| name == kind).expect("a type");
         let of = self.samples.iter().filter(|s| s.functions.first().is_some_and(|f| f == function));

@@ -1,4 +1,4 @@
-//! Profiles of running processes over HTTP: whole, right, and in nobody's way.
+//! Profiles of running processes over HTTP: complete, right, and no hindrance to others.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::client::{Running, exporter, get, masu};
 use crate::fleet;
 use crate::pprof::Decoded;
 
-/// A program with two hundred places that allocate, at work from now on.
+/// A program with two hundred places that allocate, already at work.
 fn sites(conf: &str) -> (Running, Program) {
     let (mut process, program) = waiting_sites(conf);
     begin(&mut process);
@@ -35,7 +35,7 @@ fn begin(process: &mut Running) {
     process.0.stdin.as_mut().expect("a pipe").write_all(b"x").expect("it reads");
 }
 
-/// The rate that a process samples at.
+/// The rate at which a process is sampled.
 fn rate(process: &Running) -> u64 {
     let (memory, engines) = masu_inspect::engines(process.id()).expect("it runs on masu");
     engines[0].profile_state(&memory).expect("readable").rate
@@ -51,7 +51,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// What `go tool pprof` makes of a profile, which it checks first.
 fn go(options: &[&str], packed: &[u8]) -> String {
-    // The first call builds pprof, for a minute of processor time, and two at once would both do it.
+    // The first call builds pprof, in a minute of processor time; two at once would both build it.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let place = scratch();
@@ -62,7 +62,7 @@ fn go(options: &[&str], packed: &[u8]) -> String {
         .args(["tool", "pprof", "-symbolize=none"])
         .args(options)
         .arg(&file)
-        // pprof's own settings are nobody's, but what Go has built is in the user's cache.
+        // pprof needs no settings, but Go keeps its builds in the user's cache.
         .env("XDG_CONFIG_HOME", place.path());
     let out = command.stdin(Stdio::null()).output().expect("go is installed: tests/install-tools");
     let said = String::from_utf8_lossy(&out.stderr);
@@ -90,7 +90,7 @@ fn a_profile_is_right_and_metrics_are_served_meanwhile() {
     let profile = Decoded::of(&answer.body);
     assert_eq!((&*profile.default, profile.period), ("inuse_space", 16 << 10));
     assert!(profile.mappings[0].ends_with(&*own_file(&process)), "{:?}", profile.mappings);
-    // What leaks is in use; what is freed again was allocated.
+    // Leaked memory is in use; what was freed again was only allocated.
     let sum = |kind, name: &str| profile.sum(kind, name);
     let leaked = (sum("alloc_space", "leak"), sum("inuse_space", "leak"));
     assert!(leaked.0 > 0 && (leaked.0 - leaked.1).abs() * 50 < leaked.0, "{leaked:?}");
@@ -126,7 +126,7 @@ fn requests_that_overlap_share_the_sampling() {
     let (second, delta) = (ask("allocs", 8), ask("delta_heap", 6));
     let first = first.join().expect("an answer");
     assert_eq!(rate(&process), 16 << 10, "the first to be done has ended it for the others");
-    // Another command is told.
+    // Another command is told so.
     let refused = masu().args(["prof", "-p", &id.to_string()]).output().expect("built");
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(
@@ -138,7 +138,7 @@ fn requests_that_overlap_share_the_sampling() {
         assert_eq!(answer.status, 200, "{}", answer.text());
         Decoded::of(&answer.body)
     });
-    // What was there before the request came is not in its difference.
+    // Memory allocated before the request is not in its difference.
     let (cached, whole) = (delta.sum("alloc_space", "cached"), all.sum("alloc_space", "cached"));
     assert!(cached * 2 < whole, "{cached} of {whole}");
     let leaked = delta.sum("alloc_space", "leak");
@@ -184,7 +184,7 @@ fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
         return;
     }
     let (process, _program) = sites("");
-    // In half a second it leaks two megabytes, few of them in samples 512 KiB apart.
+    // In half a second the program leaks two megabytes, in few samples 512 KiB apart.
     let (exporter, address) = exporter(&["--rate", "16KiB"]);
     let path = format!("/{}/debug/pprof/delta_heap?seconds=60", process.id());
     let asks = thread::spawn(move || get(&address, &path));
@@ -194,7 +194,7 @@ fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
     assert_eq!(exporter.stop(), Some(0));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     assert_eq!(rate(&process), 0);
-    // Whoever asked has what was read until then.
+    // The client gets what was read until then.
     let answer = asks.join().expect("an answer");
     assert!(Decoded::of(&answer.body).sum("alloc_space", "leak") > 0);
 }
@@ -217,7 +217,7 @@ fn what_cannot_be_had_is_said() {
     let missing = get(&address, &format!("/debug/pprof/heap?pid={}", std::process::id()));
     let said = missing.text();
     assert!(missing.status == 404 && said.contains("does not run on masu"), "{said}");
-    // One that `masu prof` profiles is left to it.
+    // A process that `masu prof` profiles is left to it.
     let id = process.id().to_string();
     let mut prof = masu();
     prof.args(["prof", "-p", &id, "--for", "60s"]).stderr(Stdio::null()).stdout(Stdio::null());
@@ -228,7 +228,7 @@ fn what_cannot_be_had_is_said() {
     let _ = prof.wait();
     let said = taken.text();
     assert!(taken.status == 409 && said.contains("being profiled by another"), "{said}");
-    // The one that was killed has left it on; the next request takes it over, and ends it.
+    // The killed profiler left sampling on; the next request takes it over, and ends it.
     let answer = get(&address, &format!("/{id}/debug/pprof/heap?seconds=1"));
     assert_eq!((answer.status, rate(&process)), (200, 0));
 }

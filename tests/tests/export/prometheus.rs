@@ -1,4 +1,4 @@
-//! The real Prometheus scrapes an exporter, its rules fire on programs that have the trouble, and each query of the
+//! The real Prometheus scrapes an exporter, its rules fire on programs that have the problem, and every query of the
 //! dashboard returns data.
 
 use std::fs;
@@ -13,12 +13,12 @@ use serde_json::Value;
 use crate::client::{Running, exporter, get};
 use crate::fleet;
 
-/// The file that is shipped.
+/// A file that is shipped.
 fn shipped(name: &str) -> String {
     fs::read_to_string(workspace().join("packaging/observe").join(name)).expect(name)
 }
 
-/// The shipped rules, with nothing to wait for.
+/// The shipped rules, without waiting times.
 fn impatient() -> String {
     let text = shipped("prometheus-rules.yml");
     let lines = text.lines().map(|line| match line.split_once("for: ") {
@@ -48,7 +48,7 @@ fn prometheus(target: &str, directory: &std::path::Path) -> (Running, String) {
     (Running(child.expect("it runs")), free.to_string())
 }
 
-/// What its interface answers to a path.
+/// The answer of its interface to a path.
 fn asked(address: &str, path: &str) -> Option<Value> {
     std::net::TcpStream::connect(address).ok()?;
     let answer = get(address, path);
@@ -106,7 +106,7 @@ fn it_scrapes_and_its_rules_fire_and_the_dashboard_has_data() {
         }
         sleep(Duration::from_millis(500));
     }
-    // Nobody has another's trouble, but for free memory that stays, which is memory not given back.
+    // No process has another's problem; but lasting free memory is also memory not given back.
     let alerts = asked(&address, "/api/v1/alerts").expect("an answer");
     for (name, process) in [
         ("MasuPurgeFallsBehind", fragmented.id()),
@@ -185,7 +185,7 @@ fn promtool_agrees() {
     promtool(&["check", "metrics"], fs::File::open(&page).expect("written").into());
 }
 
-/// Each rule is tried by a test of promtool's.
+/// Each rule has a test for promtool.
 #[test]
 fn no_rule_is_untested() {
     let tests = shipped("prometheus-rules.test.yml")

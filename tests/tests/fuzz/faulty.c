@@ -1,5 +1,5 @@
-/* An allocator that makes one mistake now and then, chosen by -DFAULT_…, on top of glibc's.
- * The fuzzer must find each. */
+/* An allocator on top of glibc's that makes one mistake now and then, chosen by -DFAULT_…. The
+ * fuzzer must find each. */
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@ extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
-/* True for every nth call of the place where it stands, in each thread. */
+/* True for every nth call in each thread, counted for each place of use. */
 #define NOW_AND_THEN(n) __extension__({ static __thread unsigned calls; ++calls % (n) == 0; })
 
 #ifdef FAULT_FORK
@@ -35,7 +35,7 @@ static __thread char *victim;
 
 void *malloc(size_t size) {
 #ifdef FAULT_OVERLAP
-    /* The tail of the block given out last, which is still in use. */
+    /* The tail of the last block given out, which is still in use. */
     if (last && size <= 64 && last_size >= 256 && NOW_AND_THEN(10)) return last + 128;
 #endif
     LOCK();
@@ -65,7 +65,7 @@ void free(void *block) {
 
 void *calloc(size_t members, size_t size) {
 #ifdef FAULT_DIRTY
-    /* Recycled memory, as it is. */
+    /* Recycled memory, not cleared. */
     size_t bytes;
     if (!__builtin_mul_overflow(members, size, &bytes) && NOW_AND_THEN(10))
         return __libc_malloc(bytes);
@@ -82,7 +82,7 @@ void *realloc(void *old, size_t size) {
 #endif
     void *block = __libc_realloc(old, size);
 #ifdef FAULT_TAIL
-    /* A move that copied all but the last page's worth. */
+    /* A move that lost an eighth of the content. */
     if (block && block != old && size >= 256 && NOW_AND_THEN(10)) memset((char *)block + size / 4, 0, size / 8);
 #endif
     return block;
@@ -107,6 +107,6 @@ int posix_memalign(void **out, size_t alignment, size_t size) {
 }
 
 #ifdef FAULT_USABLE
-/* Half of what it is: never what was asked for. */
+/* Half of what it is: less than what was asked for. */
 size_t malloc_usable_size(void *block) { return block ? (((size_t *)block)[-1] & ~7ul) / 2 : 0; }
 #endif

@@ -1,8 +1,8 @@
-//! Random operations in several threads, held against a model (`src/bin/fuzz_ops`), and the proof
-//! that the model notices what it is there for.
+//! Random operations in several threads, checked against a model (`src/bin/fuzz_ops`), and the proof that the model
+//! notices the faults that it should.
 //!
-//! A failure prints a seed and the command that runs it again. `MASU_TEST_LONG=1` fuzzes for more
-//! than half an hour in all.
+//! A failure prints a seed and the command that repeats it. `MASU_TEST_LONG=1` fuzzes for more than half an hour in
+//! all.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use masu_tests::{Compile, Outcome, Run, is_masu, long};
 /// A run of the fuzzer, with the library under test preloaded.
 fn fuzz(arguments: &str) -> Run {
     let run = Run::new(env!("CARGO_BIN_EXE_fuzz_ops")).args(arguments.split_whitespace());
-    // masu promises 16 bytes whatever the size; others only what a type of that size may need.
+    // masu promises 16 bytes for any size; others only the alignment that a type of that size may need.
     if is_masu() { run.args(["--natural-alignment", "0"]) } else { run }
 }
 
-/// Run for so many seconds, and much longer in the long variant.
+/// Fuzz for this many seconds, and much longer in the long variant.
 fn clean(arguments: &str, seconds: u64, conf: &str) {
     let seconds = if long() { seconds * 100 } else { seconds };
     let outcome = fuzz(arguments)
@@ -45,27 +45,27 @@ fn more_threads_than_processors_with_small_blocks() {
     clean("--threads 24 --largest 9000 --live-mib 2", 4, "");
 }
 
-/// Where every block lies in a slab or a mapping of its own, and every free is looked at.
+/// Every block lies in a slab or in a separate mapping, and every free is checked.
 #[test]
 fn four_threads_whose_blocks_are_hardened() {
     clean("--threads 4", 5, "policy:hardened");
     clean("--threads 1", 2, "policy:hardened,quarantine_random:0,quarantine_queue:0");
 }
 
-/// Every cache as small as it gets, and memory given back at once: the paths seldom taken.
+/// Every cache is as small as possible, and memory is given back at once: the rare paths.
 #[test]
 fn four_threads_that_keep_nothing() {
     clean("--threads 4", 5, "decay:0,run_cache:0,huge_cache:0,retain_full:0");
 }
 
-/// Programs with one mistake each: those that free a small block twice, or free inside one, are stopped, and none
-/// goes on with a byte that two blocks have.
+/// Programs with one mistake each. Those that free a small block twice, or free inside one, are stopped, and no program
+/// goes on with a byte that belongs to two blocks.
 #[test]
 fn programs_with_a_mistake_are_stopped() {
     are_stopped("");
 }
 
-/// The same in a hardened process, where none goes on unseen.
+/// The same in a hardened process, where every mistake is noticed.
 #[test]
 fn programs_with_a_mistake_are_stopped_when_hardened() {
     are_stopped("policy:hardened");
@@ -93,7 +93,7 @@ fn are_stopped(configuration: &str) {
     assert!(stopped > 20 && unseen == 0, "{}", outcome.describe());
 }
 
-/// Run on an allocator with this fault; it must be found, and called by its name.
+/// Runs on an allocator with this fault, which must be found and named.
 fn finds(fault: &str, verdict: &str) -> Outcome {
     let shim = Compile::c("tests/fuzz/faulty.c")
         .flags(["-shared", "-fPIC", "-pthread"])
@@ -144,7 +144,7 @@ fn finds_a_lock_that_forks_forget() {
     finds("FORK", "fault: a forked child hung");
 }
 
-/// The same shim without a fault is clean, so what was found above was the fault.
+/// The same shim without a fault is clean, so the faults above were found.
 #[test]
 fn finds_nothing_where_nothing_is() {
     let shim =

@@ -3,7 +3,7 @@
  *
  *   mistaken SECONDS [SEED]
  *
- * Prints how many were stopped, and how many went on without harm; ends with 1 at the first that was harmed. */
+ * Prints how many were stopped, and how many went on unharmed; exits with 1 at the first that was harmed. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -59,7 +59,7 @@ static void take(size_t size) {
     live[lives++].size = size;
 }
 
-/* Two threads that free what they are told to, there from the start: a thread that is made allocates. */
+/* Two threads that free blocks on request. They exist from the start, since creating a thread allocates. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -114,7 +114,7 @@ static void *take_some(void *size) {
     return NULL;
 }
 
-/* So many operations on blocks of about this size. */
+/* This many operations on blocks of about this size. */
 static void go_on(size_t size, unsigned n, unsigned elsewhere) {
     while (n--) {
         if (lives == 0 || draw(100) < 55) {
@@ -149,7 +149,7 @@ static void program(unsigned kind, size_t size) {
         if (inside >= size - 16) _exit(VOID);
         release(p + inside, after);
     } else if (kind == 8) {
-        /* What lies behind the last block that was ever handed out. */
+        /* Beyond the last block that was ever handed out. */
         char *last = p;
         for (size_t i = 0; i < lives; i++)
             if ((uintptr_t)live[i].p >> 16 == (uintptr_t)p >> 16 && live[i].p > last) last = live[i].p;
@@ -172,7 +172,7 @@ static void program(unsigned kind, size_t size) {
         if (again) _exit(VOID);
         release(p, after);
     }
-    /* It was not seen: who is harmed? */
+    /* It was not noticed: is a block harmed? */
     freed = NULL;
     go_on(size, 1000, frees_elsewhere);
     while (lives < MOST) take(size);
@@ -192,7 +192,7 @@ int main(int argc, char **argv) {
         state = ++seed * 0x9e3779b97f4a7c15u | 1;
         for (int i = 0; i < 8; i++) draw(1);
         unsigned kind = draw(KINDS);
-        /* Classes are dense where blocks are small. */
+        /* Small classes are dense. */
         size_t size = draw(2) ? 1 + draw(256) : 1 + draw(8192);
         fflush(stdout);
         pid_t child = fork();

@@ -1,4 +1,4 @@
-//! `operator new` that is not to fail: jemalloc's option `experimental_infallible_new`.
+//! An `operator new` that must not fail: jemalloc's option `experimental_infallible_new`.
 
 use super::*;
 

@@ -22,7 +22,7 @@ fn run(case: &str) -> Run {
     masu_tests::case(program(), case)
 }
 
-/// What a program printed, as Python reads it.
+/// A program's output, parsed by Python.
 fn parse(case: &str) -> String {
     let printed = run(case).run().success().stdout;
     let json = printed.lines().find(|line| line.starts_with('{')).expect("an object");

@@ -15,19 +15,19 @@ pub struct Moment {
     pub memory: Memory,
     /// What it holds, in bytes.
     pub live: u64,
-    /// What it used before, when it had allocated no more than it holds.
+    /// What it used earlier, when it had allocated no more than it holds now.
     pub before: u64,
 }
 
 impl Moment {
-    /// Wait at `mark`; look at once.
+    /// Waits at `mark` and looks at once.
     pub fn at(probe: &mut Probe, mark: &str) -> Self {
         let live = probe.at(mark);
         Self { memory: probe.memory(), live, before: 0 }
     }
 
-    /// Wait at `mark` for two seconds, in which the program makes no call, and until its memory has
-    /// settled; then look.
+    /// Waits at `mark` for two seconds, in which the program makes no call, and until its memory
+    /// has settled; then looks.
     pub fn settled(probe: &mut Probe, mark: &str) -> Self {
         let live = probe.at(mark);
         Self { memory: probe.settled(Duration::from_secs(2)), live, before: 0 }
@@ -44,14 +44,14 @@ pub struct Comparison {
     pub live: u64,
     /// Anonymous memory on the library when the program had allocated no more than it held.
     before: u64,
-    /// The line of figures, for failure messages.
+    /// The line of figures for failure messages.
     pub line: String,
     /// Counters of the run on the library, if it is masu.
     stats: Option<Stats>,
 }
 
-/// Run `scenario` on both allocators at once. `observe` leads a run to the moment that matters and
-/// leaves the program waiting at a mark there.
+/// Runs `scenario` on both allocators at once. `observe` leads a run to the moment that matters and
+/// leaves the program waiting there at a mark.
 pub fn compare(
     name: &str,
     scenario: &str,
@@ -84,7 +84,7 @@ pub fn compare(
 }
 
 impl Comparison {
-    /// Anonymous memory is within 5 % + 4 MiB of what the live blocks need, and `extra` on top.
+    /// Anonymous memory is within 5 % + 4 MiB of what the live blocks need, plus `extra`.
     #[track_caller]
     pub fn close_to_live(&self, extra: u64) -> &Self {
         let needed = self.live.max(self.before);
@@ -101,7 +101,7 @@ impl Comparison {
         self
     }
 
-    /// The run took a path: this counter is at least `least`. Only masu has counters.
+    /// The run took this path: the counter is at least `least`. Only masu has counters.
     #[track_caller]
     pub fn counted(&self, counter: &str, least: f64) -> &Self {
         if let Some(stats) = &self.stats {

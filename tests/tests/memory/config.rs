@@ -1,5 +1,5 @@
-//! Every option has an effect that can be seen: on resident memory, on threads, on counters, or on
-//! what is written.
+//! Every option has a visible effect: on resident memory, on threads, on counters, or on what is
+//! written.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,10 +49,10 @@ fn freed(scenario: &str, option: &str) -> Probe {
 const AT_ONCE: Duration = Duration::ZERO;
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// 256 MiB by two threads, nothing held.
+/// 256 MiB in two threads, none of it held.
 const BURST: &str = "burst --threads 2 --mib 256 --keep-mib 0";
-/// What is left of it where memory was given back, and where it was kept, in MiB. How much exactly
-/// stays is for the tests in `returning`.
+/// What is left of it when memory was given back, and when it was kept, in MiB. The tests in
+/// `returning` check how much exactly stays.
 const LITTLE_LEFT: u64 = 32;
 const MOST_LEFT: u64 = 200;
 
@@ -74,7 +74,7 @@ fn decay_is_the_time_memory_is_kept() {
     assert!(settled(BURST, "decay:300ms") <= LITTLE_LEFT);
 }
 
-/// In a program with threads, stale memory below the budget starts nobody to give it back.
+/// In a program with threads, stale memory below the budget starts no thread to return it.
 #[test]
 fn budget_decides_when_it_is_worth_a_thread() {
     let scenario = "burst --threads 2 --mib 48 --keep-mib 0";
@@ -82,7 +82,7 @@ fn budget_decides_when_it_is_worth_a_thread() {
     assert!(settled(scenario, "budget:1MiB") <= 15);
 }
 
-/// The most threads seen, above those at the peak, after the memory was freed: for two seconds, and
+/// The most threads seen after the memory was freed, beyond those at the peak: for two seconds, and
 /// until they have gone.
 fn helpers(scenario: &str, option: &str) -> usize {
     let mut probe = start(scenario, option);
@@ -99,7 +99,7 @@ fn helpers(scenario: &str, option: &str) -> usize {
         if Instant::now() > deadline && now == before {
             break;
         }
-        // A busy machine may let it wait.
+        // A busy machine may make it wait.
         let late = Instant::now() > deadline + PATIENCE;
         assert!(!late, "{scenario} under {option}: the helper stays");
         thread::sleep(Duration::from_millis(2));
@@ -115,7 +115,7 @@ fn background_thread_is_one_and_leaves_when_the_debt_is_paid() {
     assert_eq!(helpers(BURST, "background_thread:off"), 0);
 }
 
-/// A single-threaded program stays so, unless it leaves very much memory behind or is asked.
+/// A single-threaded program stays so, unless it leaves much memory behind or is told otherwise.
 #[test]
 fn background_thread_spares_small_single_threaded_programs() {
     let scenario = "burst --threads 0 --mib 48 --keep-mib 0";
@@ -125,7 +125,7 @@ fn background_thread_spares_small_single_threaded_programs() {
 
 #[test]
 fn background_thread_off_leaves_the_memory_of_an_idle_program() {
-    // Of a larger heap the threads themselves give the surplus back.
+    // If the heap is larger, the threads themselves give the surplus back.
     let scenario = "burst --threads 2 --mib 96 --keep-mib 0";
     assert!(after(SETTLED, scenario, "background_thread:off") >= 75);
     assert!(settled(BURST, "background_thread:on") <= LITTLE_LEFT);
@@ -162,8 +162,8 @@ fn huge_cache_saves_the_system_from_repeated_requests() {
     assert!(reused("huge_cache:1GiB") >= 30.0);
 }
 
-/// Spans beyond those a heap retains go to the thread that frees into them, whose frees into them
-/// are then its own and not remote.
+/// Spans beyond those that a heap retains go to the thread that frees into them; its frees into
+/// them are then local, not remote.
 #[test]
 fn retain_full_bounds_the_spans_others_must_send_back_to() {
     let remote = |option| {
@@ -178,7 +178,7 @@ fn retain_full_bounds_the_spans_others_must_send_back_to() {
     assert!(few * 2.0 < many, "{few} against {many}");
 }
 
-/// 48 MiB by a program with one thread, nothing held.
+/// 48 MiB in a program with one thread, none of it held.
 const LONELY_BURST: &str = "burst --threads 0 --mib 48 --keep-mib 0";
 
 #[test]

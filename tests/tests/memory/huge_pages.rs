@@ -1,4 +1,4 @@
-//! Which heaps lie in huge pages: growing ones from a size on, and aged ones again once they are full.
+//! Which heaps are in huge pages: growing ones from a size on, and aged ones again once they are full.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ fn a_growing_heap_has_huge_pages_from_the_size_on_that_is_asked_for() {
     assert_eq!(huge("policy:throughput,huge_pages:off"), 0);
 }
 
-/// What a heap uses that has aged: when it was filled, when it had rested, and when it was filled again, where it waits.
+/// What a heap that has aged uses: when filled, when it has rested, and when filled again, where the program waits.
 /// `None` if this machine gives no huge pages, or another allocator is tested.
 fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
     if !are_given() {
@@ -58,7 +58,7 @@ fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
     probe.go();
     probe.at("refilled");
     let refilled = probe.memory();
-    // Of 192 MiB, the first 32 never are; and after a slow one there is none for a while.
+    // Of 192 MiB, the first 32 never use any; and after a slow one there are none for a while.
     if filled.huge < 48 * MIB {
         println!("no huge pages on this machine: {}", Bytes(filled.huge));
         return None;
@@ -88,14 +88,14 @@ fn huge_pages_come_back_and_take_no_memory() {
     probe.finish();
 }
 
-/// A copy of what a child shares would be memory for nothing.
+/// To copy pages that a child shares would waste memory.
 #[test]
 fn shared_pages_stay_shared() {
     let Some((probe, [_, _, refilled])) = aged("age --fork") else { return };
     thread::sleep(Duration::from_secs(8));
     let now = probe.memory();
     println!("age --fork: refilled={} now={}", Bytes(refilled.huge), Bytes(now.huge));
-    // What the fork found whole may be split by then.
+    // Pages that were whole at the fork may be split by then.
     assert!(now.huge <= refilled.huge + 8 * MIB, "{now:?} of {refilled:?}");
     probe.finish();
 }

@@ -1,5 +1,5 @@
-//! What masu does with memory, seen from outside: how much goes back to the system and when,
-//! what threads, forks and changing sizes cost, and what each option changes.
+//! What masu does with memory, seen from outside: how much goes back to the system and when, what
+//! threads, forks and changing sizes cost, and what each option changes.
 //!
 //! Every test runs a program twice, with the library under test preloaded and on the system's own
 //! malloc, and prints one line of figures (`cargo test -p masu-tests --test memory -- --nocapture`):

@@ -40,7 +40,7 @@ impl Probe {
         Self::program(env!("CARGO_BIN_EXE_memory_probe"), on, arguments, environment)
     }
 
-    /// Start any program that speaks with marks.
+    /// Start any program that uses marks.
     pub fn program(path: &str, on: On, arguments: &str, environment: &[(&str, &str)]) -> Self {
         let library = if on == On::Library { library() } else { None };
         let mut command = Command::new(path);
@@ -70,7 +70,7 @@ impl Probe {
         Self { on, child, lines, stderr: Some(stderr), library }
     }
 
-    /// Wait until the program reaches this mark; how many bytes it holds there.
+    /// Wait until the program reaches this mark; returns how many bytes it holds there.
     #[track_caller]
     pub fn at(&mut self, mark: &str) -> u64 {
         let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
@@ -101,8 +101,8 @@ impl Probe {
         self.go();
     }
 
-    /// What it uses when that has not changed for a second, this long from now at the earliest: who
-    /// gives memory back may be late on a busy machine.
+    /// Its memory once that has not changed for a second, at least this long from now: on a busy
+    /// machine the thread that gives memory back may be late.
     pub fn settled(&self, wait: Duration) -> Memory {
         thread::sleep(wait);
         let mut memory = self.memory();
@@ -137,7 +137,7 @@ impl Probe {
         status.vmhwm.expect("a user process") * 1024
     }
 
-    /// How many pages it had to be given so far.
+    /// The number of its page faults so far.
     pub fn faults(&self) -> u64 {
         self.process().stat().expect("stat of a live process").minflt
     }
@@ -148,7 +148,7 @@ impl Probe {
         stats.filter(|s| s.ppid == self.pid()).map(|s| s.pid).collect()
     }
 
-    /// Let it run to its end, which must be a success; what it wrote to standard error.
+    /// Let it run to its end, which must be a success; returns its standard error.
     #[track_caller]
     pub fn finish(mut self) -> String {
         self.go();

@@ -41,11 +41,11 @@ fn what_another_thread_frees_goes_back() {
         Moment::settled(probe, "freed")
     })
     .close_to_live(0)
-    // A gibibyte of blocks of these sizes is more than eight million.
+    // A gibibyte of blocks of these sizes is some seven million.
     .counted("remote_frees", 1e5);
 }
 
-/// What stays of each thread is its stack and its records.
+/// Each thread keeps only its stack and its records.
 #[test]
 fn a_hundred_sleeping_threads_keep_nothing() {
     compare("sleepers", "sleepers", &[], |probe| {
@@ -76,8 +76,8 @@ fn without_a_background_thread_one_trim_gives_all_back() {
     .close_to_live(0);
 }
 
-/// What will be used again soon is not given back: it would have to be faulted in, page by page. (On a
-/// busy machine 200 ms may become a second, which is the usual decay time.)
+/// Memory that will soon be used again is kept: it would have to be faulted in, page by page. (On a busy machine 200 ms
+/// may become a second, which is the usual decay time.)
 #[test]
 fn memory_in_use_every_200_ms_is_kept() {
     let faults = |on| {

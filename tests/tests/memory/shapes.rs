@@ -17,7 +17,7 @@ fn sparse_survivors_pin_no_more_than_elsewhere() {
     .at_most(1.1);
 }
 
-/// Six times over, everything that is held is replaced by blocks of other sizes.
+/// Six times over, everything held is replaced by blocks of other sizes.
 #[test]
 fn changing_sizes_leave_nothing_stranded() {
     let run = compare("phases", "phases", &[], |probe| {
@@ -42,8 +42,8 @@ fn sixty_four_forked_workers_share_their_parents_memory() {
     });
     let (ours, system) = (run.ours.private, run.system.private);
     println!("prefork: private={} glibc={}", Bytes(ours), Bytes(system));
-    // Held today; the aim is a twentieth more than the system's. A worker's first blocks of many
-    // classes touch a page of their parent's each.
+    // The aim is 5 % more than the system's. A worker's first blocks of many classes touch a page
+    // of its parent's each.
     assert!(ours <= 8 * system, "{} over {}", Bytes(ours), Bytes(system));
 }
 

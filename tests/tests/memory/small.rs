@@ -14,7 +14,7 @@ use crate::probe::{On, Probe};
 /// Resident memory of a program at the moment it exits.
 ///
 /// The kernel's own high-water mark (`ru_maxrss`) is no use here: it counts the moment before
-/// `exec` too, when the child still was a copy of this test.
+/// `exec` too, when the child was still a copy of this test.
 #[expect(clippy::zombie_processes, reason = "reaped by waitpid, which tells of the stops too")]
 fn memory_at_exit(on: On, program: &str) -> Memory {
     let mut command = Command::new(tool(program));
@@ -39,10 +39,10 @@ fn memory_at_exit(on: On, program: &str) -> Memory {
     }
 }
 
-/// How many runs a figure of a whole program is the median of.
+/// The number of runs of a whole program, of which a figure is the median.
 ///
-/// How many pages of a file the kernel maps around a fault depends on where the file was mapped,
-/// so that single runs differ by a tenth.
+/// The number of file pages that the kernel maps around a fault depends on where the file was
+/// mapped, so that single runs differ by a tenth.
 const RUNS: usize = 101;
 
 /// The run whose resident memory is the median one.
@@ -52,7 +52,7 @@ fn median_run(runs: impl Iterator<Item = Memory>) -> Memory {
     runs[runs.len() / 2]
 }
 
-/// `/bin/true` does nothing, so what it grows by is the allocator: pages mapped, relocated, touched.
+/// `/bin/true` does nothing, so its growth is the allocator's: pages mapped, relocated, touched.
 #[test]
 fn true_costs_little_more() {
     let median = |on| median_run((0..RUNS).map(|_| memory_at_exit(on, "true")));
@@ -68,12 +68,12 @@ fn true_costs_little_more() {
     assert!(ours.total() <= system.total() + 200 * KIB);
 }
 
-/// The whole of a program that holds so many KiB, its code included, against the same on the
-/// system's malloc.
+/// The whole of a program that holds this many KiB, code included, against the same on the system's
+/// malloc.
 #[track_caller]
 fn whole_program_at_most(kib: u64, percent: u64) {
     let program = env!("CARGO_BIN_EXE_memory_small");
-    // No statistics are asked for: what writes them would be resident, too.
+    // No statistics are requested: the code that writes them would be resident, too.
     let run = |on| {
         let mut probe = Probe::program(program, on, &kib.to_string(), &[]);
         probe.at("ready");
@@ -99,6 +99,6 @@ fn a_two_megabyte_program() {
 
 #[test]
 fn a_twenty_megabyte_program() {
-    // A third of this program's bytes are in blocks of 8 to 20 KiB, the largest of them whole pages.
+    // A third of this program's bytes are in blocks of 8 to 20 KiB, the largest being whole pages.
     whole_program_at_most(20 << 10, 16);
 }

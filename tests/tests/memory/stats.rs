@@ -1,4 +1,4 @@
-//! The counters that the library prints at exit, and that say which path a run took.
+//! The counters that the library prints at exit, which show the path that a run took.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use std::collections::HashMap;
 pub struct Stats(HashMap<String, f64>);
 
 impl Stats {
-    /// From standard error: every line of a name and a number counts, whatever else is there.
+    /// From standard error: every line with a name and a number counts, whatever else is there.
     pub fn parse(text: &str) -> Self {
         Self(text.lines().filter_map(counter).collect())
     }

@@ -1,4 +1,4 @@
-//! What threads cost: the many that were, and the many that are.
+//! What threads cost: many that have ended, and many that are alive.
 
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ use crate::compare::{Moment, compare};
 use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::On;
 
-/// Memory after the last fifth of the threads is that after the first fifth.
+/// After the last fifth of the threads, memory is what it was after the first fifth.
 #[test]
 fn threads_that_come_and_go_leave_nothing() {
     let threads = if long() { 1_000_000 } else { 50_000 };
@@ -42,8 +42,7 @@ fn ten_thousand_threads_with_blocks_of_all_small_sizes() {
     crowd("crowd-8KiB", 8192);
 }
 
-/// One crowd at a time: it is twenty thousand threads on both allocators, of the 32,768 that a system
-/// allows by default.
+/// One crowd at a time: it has twenty thousand threads on both allocators, and a system allows 32,768 by default.
 fn crowd(name: &str, largest: usize) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -51,12 +50,12 @@ fn crowd(name: &str, largest: usize) {
     compare(name, &scenario, &[], |probe| Moment::at(probe, "asleep")).at_most(1.5);
 }
 
-/// Allocated in one thread, freed in another, and the first one dies: a window of 60 MiB, through
-/// which two gibibytes pass.
+/// Blocks are allocated in one thread and freed in another, and the first exits: a window of 60 MiB, through which two
+/// gibibytes pass.
 #[test]
 fn a_relay_between_threads_does_not_blow_up() {
     let run = compare("relay", "relay", &[], |probe| Moment::at(probe, "steady"));
-    // Held today; the aim is half as much again as is live, and glibc has between 75 and 106 MiB.
+    // The aim is 1.5 times the live bytes; glibc has between 75 and 106 MiB.
     let bound = 2 * run.live;
     assert!(run.ours.anon <= bound, "more than {}: {}", Bytes(bound), run.line);
     run.counted("remote_frees", 1e5);

@@ -5,9 +5,9 @@
 pub struct Block {
     /// Where it starts.
     pub address: usize,
-    /// Bytes that are ours to use: what was asked for, or what `malloc_usable_size` granted.
+    /// The bytes that may be used: what was asked for, or what `malloc_usable_size` granted.
     pub len: usize,
-    /// Determines its contents; never used twice.
+    /// Determines its contents; never reused.
     pub id: u64,
     /// Only the ends and the start of every page carry the pattern; else every byte does.
     pub sampled: bool,

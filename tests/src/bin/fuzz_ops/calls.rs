@@ -1,4 +1,4 @@
-//! The calls under test, each with what must hold when it returns.
+//! The calls under test, with checks of each result.
 
 use std::ptr;
 
@@ -12,7 +12,7 @@ use crate::worker::Shared;
 #[derive(Clone, Copy, Debug)]
 pub enum How {
     Malloc,
-    /// So many members.
+    /// With this many members.
     Calloc(usize),
     ReallocNull,
     PosixMemalign(usize),
@@ -20,7 +20,7 @@ pub enum How {
     Memalign(usize),
 }
 
-/// What is wrong.
+/// A description of what is wrong.
 pub type Fault = String;
 
 impl Shared {
@@ -64,7 +64,7 @@ impl Shared {
         };
         let block = self.admit(pointer, size, alignment, id, sampled)?;
         if let How::Calloc(_) = how {
-            // SAFETY: the block is live and ours alone.
+            // SAFETY: the block is live and used only here.
             unsafe { pattern::check_zero(&block) }
                 .map_err(|fault| format!("calloc did not zero: {fault}"))?;
         }
@@ -102,7 +102,7 @@ impl Shared {
 
     /// Check the contents of a block.
     pub fn check(&self, block: &Block) -> Result<(), Fault> {
-        // SAFETY: the caller has the block, so it is live and nobody else uses it.
+        // SAFETY: the caller has the block, so it is live and used only here.
         unsafe { pattern::check(block, block.len) }.map_err(|fault| format!("contents: {fault}"))
     }
 
@@ -115,8 +115,8 @@ impl Shared {
         Ok(())
     }
 
-    /// `realloc`, or `reallocarray` with so many members. `None` if the block was freed by a size
-    /// of zero, which an allocator may do.
+    /// `realloc`, or `reallocarray` with this many members. `None` if the block was freed by a size
+    /// of zero, as an allocator may do.
     pub fn reallocate(
         &self,
         old: Block,
@@ -141,7 +141,7 @@ impl Shared {
         }
         let mut block = self.admit(pointer, size, 1, id, old.sampled)?;
         let moved = Block { address: block.address, ..old };
-        // SAFETY: the new block is live and ours alone; no more than its bytes are looked at.
+        // SAFETY: the new block is live and used only here; no more than its bytes are read.
         unsafe { pattern::check(&moved, size.min(moved.len)) }
             .map_err(|fault| format!("realloc to {size} lost contents: {fault}"))?;
         block.sampled |= size > 1 << 20;
@@ -160,7 +160,7 @@ impl Shared {
         self.check(block)
     }
 
-    /// `malloc_usable_size` must grant what was asked for, and all that it grants is ours.
+    /// `malloc_usable_size` must grant what was asked for, and everything it grants may be used.
     pub fn extend(&self, block: Block) -> Result<Block, Fault> {
         // SAFETY: the block is live.
         let usable = unsafe { libc::malloc_usable_size(block.pointer()) };

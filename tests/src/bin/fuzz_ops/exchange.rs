@@ -15,7 +15,7 @@ impl Exchange {
         Self { boxes: (0..slots).map(|_| Mutex::default()).collect() }
     }
 
-    /// Leave a block for whoever works in a slot.
+    /// Leave a block for the worker in a slot.
     pub fn send(&self, slot: usize, block: Block) {
         self.boxes[slot].lock().expect("never poisoned").push(block);
     }
@@ -27,7 +27,7 @@ impl Exchange {
         waiting.split_off(rest)
     }
 
-    /// All that nobody fetched.
+    /// All blocks that were not fetched.
     pub fn drain(&self) -> Vec<Block> {
         (0..self.boxes.len()).flat_map(|slot| self.receive(slot, usize::MAX)).collect()
     }

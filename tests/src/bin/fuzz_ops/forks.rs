@@ -1,7 +1,7 @@
-//! Forking in the middle of it all.
+//! Forks in the middle of the work.
 //!
-//! The child has one thread and a copy of everything. It goes on with its worker's blocks, gives
-//! back blocks of threads that it does not have, and starts a thread of its own: what servers do.
+//! The child has one thread and a copy of everything. It goes on with its worker's blocks, frees
+//! blocks of threads that it does not have, and starts a thread, as servers do.
 
 use std::collections::HashSet;
 use std::mem::MaybeUninit;
@@ -17,8 +17,8 @@ impl Worker {
         let seed = self.random.u64(..);
         let shared = self.shared.clone();
         let frozen = shared.model.freeze();
-        // SAFETY: the child uses nothing that another thread may have locked: the model is held by
-        // this thread, the bookkeeping allocator and the one under test take care of themselves.
+        // SAFETY: the child uses nothing that another thread may have locked: this thread holds the
+        // model, and the bookkeeping allocator and the one under test handle forks themselves.
         let child = unsafe { libc::fork() };
         drop(frozen);
         if child == 0 {
@@ -35,7 +35,7 @@ impl Worker {
         }
     }
 
-    /// The child's life.
+    /// The child's work.
     fn child(&mut self) -> ! {
         // SAFETY: no handler is installed, so a child that hangs is killed.
         unsafe { libc::alarm(self.shared.options.child_seconds) };
@@ -43,8 +43,8 @@ impl Worker {
         self.run_for(200);
         let own: HashSet<usize> = self.blocks.iter().map(|block| block.address).collect();
         for address in self.shared.model.take(200, |address| own.contains(&address)) {
-            // SAFETY: the block was live when the process forked, its thread is not here to use
-            // it, and the model gave it up.
+            // SAFETY: the block was live when the process forked, its thread does not exist here,
+            // and the model gave it up.
             unsafe { libc::free(std::ptr::with_exposed_provenance_mut(address)) };
         }
         self.run_for(100);
@@ -57,8 +57,8 @@ impl Worker {
             for _ in 0..self.blocks.len() / 2 {
                 self.take().into_iter().for_each(|block| heir.hold(block));
             }
-            // Not by the standard library: it takes a lock of its own when a thread starts, which
-            // a thread that is not here may have held.
+            // Not by the standard library, which takes a lock when a thread starts; a thread that
+            // does not exist here may have held it.
             let mut thread = MaybeUninit::uninit();
             let heir = Box::into_raw(Box::new(heir)).cast();
             // SAFETY: the body takes the box over.
@@ -66,7 +66,7 @@ impl Worker {
                 unsafe { libc::pthread_create(thread.as_mut_ptr(), ptr::null(), run_heir, heir) };
             assert_eq!(error, 0, "a forked child cannot start a thread");
             self.run_for(200);
-            // SAFETY: the thread was started, which wrote its name, and is joined once.
+            // SAFETY: the thread was started, which wrote its id, and is joined once.
             unsafe { libc::pthread_join(thread.assume_init(), ptr::null_mut()) };
         }
         self.empty();
@@ -74,14 +74,14 @@ impl Worker {
         unsafe { libc::_exit(0) };
     }
 
-    /// So many steps.
+    /// Do this many steps.
     fn run_for(&mut self, steps: u32) {
         for _ in 0..steps {
             self.step();
         }
     }
 
-    /// Give everything back.
+    /// Free everything.
     fn empty(&mut self) {
         while let Some(block) = self.take() {
             let shared = &self.shared;
@@ -90,9 +90,9 @@ impl Worker {
     }
 }
 
-/// The thread of a child, which works on some of its blocks and gives them back.
+/// The thread of a child, which works on some of its blocks and frees them.
 extern "C" fn run_heir(worker: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: the argument is the worker's box, given up by whoever started the thread.
+    // SAFETY: the argument is the worker's box, given up by the thread that started this one.
     let mut worker = unsafe { Box::from_raw(worker.cast::<Worker>()) };
     worker.run_for(200);
     worker.empty();

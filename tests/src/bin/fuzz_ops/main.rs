@@ -1,9 +1,9 @@
-//! Differential fuzzing of a C allocator: random operations in several threads, held against a
-//! model of what is live and of what every byte should be.
+//! Differential fuzzing of a C allocator: random operations in several threads, checked against a model of what is live
+//! and of what every byte should be.
 //!
-//! The allocator under test is whichever `malloc` the program finds; its own bookkeeping lives in
-//! another allocator (`dlmalloc`, on its own mappings), so that a faulty one cannot corrupt
-//! the model, and every call that reaches the allocator under test is one this program meant.
+//! The allocator under test is whichever `malloc` the program finds. The fuzzer's bookkeeping uses another allocator
+//! (`dlmalloc`, with its own mappings), so that a faulty one cannot corrupt the model, and the allocator under test
+//! gets only the calls that this program means.
 //!
 //! * Each block is filled with a pattern made from its id, and checked whenever it is touched: [`pattern`].
 //! * No block may overlap another live one: [`model`].
@@ -11,9 +11,8 @@
 //! * Threads hand blocks to each other, exit with blocks left, and are replaced: [`worker`].
 //! * Now and then the process forks, and the child goes on for a while: [`forks`].
 //!
-//! With `--threads 1` a seed determines every call, so a fault is found again at the same step.
-//! The first fault is printed with the seed, and the program aborts where it was found, which is
-//! the right moment for a debugger.
+//! With `--threads 1` a seed determines every call, so a fault recurs at the same step. The first fault is printed with
+//! the seed, and the program aborts where it was found, at the right moment for a debugger.
 
 mod block;
 mod calls;
@@ -32,7 +31,7 @@ use clap::Parser;
 
 use crate::worker::{Shared, Worker};
 
-/// Keeps the model out of the allocator under test.
+/// Keeps the model outside the allocator under test.
 #[global_allocator]
 static BOOKKEEPING: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
@@ -84,7 +83,7 @@ fn main() {
     let slots: Vec<_> = (0..threads)
         .map(|slot| {
             let shared = shared.clone();
-            // This thread only waits: each generation of workers is a thread of its own.
+            // This thread only waits: each generation of workers is a separate thread.
             std::thread::spawn(move || {
                 let mut steps = 0;
                 for generation in 0.. {

@@ -1,9 +1,9 @@
 //! Which addresses are in use.
 //!
-//! A block enters after the allocator returned it and leaves before it is given back, so an
-//! overlap seen here is one. The map is divided by address to let threads run: a block is
-//! entered in the shard of each stretch of 8 MiB that it touches, and of two that overlap, the one
-//! that comes second finds the first in a shard they share.
+//! A block enters after the allocator has returned it and leaves before it is freed, so every
+//! overlap seen here is real. To let threads run, the map is divided by address: a block is entered
+//! in the shard of each stretch of 8 MiB that it touches. Of two overlapping blocks, the second
+//! finds the first in a shard they share.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -28,7 +28,7 @@ impl Model {
         Self { shards: std::array::from_fn(|_| Mutex::default()) }
     }
 
-    /// A block was allocated; it may not touch any live one.
+    /// A block was allocated; it must not overlap a live one.
     pub fn insert(&self, block: &Block) -> Result<(), String> {
         let (start, end) = extent(block);
         for mut shard in self.shards_of(start, end) {
@@ -43,7 +43,7 @@ impl Model {
         Ok(())
     }
 
-    /// A block is about to be given back.
+    /// A block is about to be freed.
     pub fn remove(&self, block: &Block) {
         let (start, end) = extent(block);
         for mut shard in self.shards_of(start, end) {
@@ -52,18 +52,18 @@ impl Model {
         }
     }
 
-    /// Everything locked, so that a fork's child finds the model whole.
+    /// Locks everything, so that a forked child finds the model whole.
     pub fn freeze(&self) -> Vec<MutexGuard<'_, Shard>> {
         self.shards.iter().map(|shard| shard.lock().expect("never poisoned")).collect()
     }
 
-    /// The addresses of up to `most` live blocks that are not `own`, taken out.
+    /// Takes out up to `most` live blocks that are not `own`; returns their addresses.
     pub fn take(&self, most: usize, own: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut taken = Vec::new();
         for (index, shard) in self.shards.iter().enumerate() {
             let shard = shard.lock().expect("never poisoned");
             let others = shard.iter().filter(|&(&start, &(end, _))| {
-                // Those that lie in one stretch alone: one entry to remove.
+                // Only those within one stretch: one entry to remove.
                 start >> STRETCH == (end - 1) >> STRETCH
                     && (start >> STRETCH) % SHARDS == index
                     && !own(start)
@@ -79,14 +79,14 @@ impl Model {
         taken
     }
 
-    /// The shards of all stretches between two addresses, each locked for its turn.
+    /// The shards of all stretches between two addresses, each locked while it is visited.
     fn shards_of(&self, start: usize, end: usize) -> impl Iterator<Item = MutexGuard<'_, Shard>> {
         let stretches = start >> STRETCH..=(end - 1) >> STRETCH;
         stretches.map(|s| self.shards[s % SHARDS].lock().expect("never poisoned"))
     }
 }
 
-/// The addresses of a block. Even an empty one has an address of its own.
+/// The addresses of a block. Even an empty one has a distinct address.
 fn extent(block: &Block) -> (usize, usize) {
     (block.address, block.address + block.len.max(1))
 }

@@ -2,7 +2,7 @@
 //!
 //! Byte `i` of block `id` is `base[(offset(id) + i) % PERIOD]`, where `base` is random. So any part
 //! of a block can be written and checked by plain copies and comparisons, which keeps the fuzzer
-//! fast, and two blocks have the same contents once in `PERIOD` pairs.
+//! fast, and only one in `PERIOD` pairs of blocks has the same contents.
 
 use std::ops::Range;
 use std::slice;
@@ -12,7 +12,7 @@ use crate::block::Block;
 
 /// A prime, so that no power-of-two stride lines up with it.
 const PERIOD: usize = 65_521;
-/// Distance of the samples in a sampled block: a page, what allocators and kernels move.
+/// Distance of the samples in a sampled block: a page, which allocators and kernels move whole.
 const STRIDE: usize = 4096;
 /// Bytes in a sample.
 const SAMPLE: usize = 16;
@@ -26,7 +26,7 @@ static BASE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     once.repeat(2)
 });
 
-/// Make the random bytes. A child forked in the middle of that would wait for them for ever.
+/// Make the random bytes. A child forked meanwhile would wait for them for ever.
 pub fn prepare() {
     LazyLock::force(&BASE);
 }

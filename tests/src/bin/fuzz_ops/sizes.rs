@@ -13,14 +13,14 @@ enum Kind {
     Mixed,
     /// One size, give or take a little.
     One(usize),
-    /// Up to so many bytes, each doubling as often as any other.
+    /// Up to this many bytes, each doubling as often as any other.
     UpTo(usize),
 }
 
 /// A mood.
 pub struct Mood {
     kind: Kind,
-    /// How many blocks the worker should come to hold.
+    /// The number of blocks that the worker drifts towards.
     pub target: usize,
     /// Steps until the next mood.
     pub steps: u32,
@@ -36,7 +36,7 @@ impl Mood {
             8 => (Kind::UpTo(256 << 10), 500),
             _ => (Kind::UpTo(largest), 50),
         };
-        // Often none at all: what is emptied completely is where memory is given back.
+        // Often none at all: where everything is freed, memory is given back.
         let target = if random.u32(0..3) == 0 { 0 } else { random.usize(0..most) };
         Self { kind, target, steps: random.u32(100..4000) }
     }
@@ -66,7 +66,7 @@ pub fn log_uniform(random: &mut Rng, limit: usize) -> usize {
     (random.usize(0..1 << bits) | (1 << bits) >> 1).min(limit)
 }
 
-/// A power of two from the least that `posix_memalign` takes to 64 KiB, seldom to 1 MiB.
+/// A power of two from the least that `posix_memalign` takes to 64 KiB, seldom up to 1 MiB.
 pub fn alignment(random: &mut Rng) -> usize {
     let most = if random.u32(0..64) == 0 { 20 } else { 16 };
     1 << random.u32(3..=most)

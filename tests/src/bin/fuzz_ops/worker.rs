@@ -70,7 +70,7 @@ impl Shared {
         Self { options, seed, model: Model::new(), exchange, totals, deadline }
     }
 
-    /// Print a fault and how to find it again, and die on the spot.
+    /// Print a fault and how to reproduce it, and abort.
     pub fn report(&self, fault: &str, place: &str) -> ! {
         let Options { threads, largest, live_mib, natural_alignment, .. } = self.options;
         let text = format!(
@@ -115,7 +115,7 @@ pub struct Worker {
     pub random: Rng,
     /// The high half of the ids it gives out.
     pub name: u64,
-    /// In a fork's child, which has no other threads to talk to.
+    /// Whether this is a forked child, which has no other threads to exchange blocks with.
     pub alone: bool,
     slot: usize,
     bytes: usize,
@@ -308,7 +308,7 @@ impl Worker {
         self.name << 32 | self.given
     }
 
-    /// Take a block over.
+    /// Take ownership of a block.
     pub fn hold(&mut self, block: Block) {
         self.bytes += block.len;
         self.blocks.push(block);
@@ -322,7 +322,7 @@ impl Worker {
         Some(block)
     }
 
-    /// Look at a random block.
+    /// Apply a check to a random block.
     fn look(&mut self, at: fn(&Shared, &Block) -> Result<(), Fault>) -> Result<(), Fault> {
         let index = self.random.usize(0..self.blocks.len().max(1));
         self.blocks.get(index).map_or(Ok(()), |block| at(&self.shared, block))

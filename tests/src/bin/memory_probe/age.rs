@@ -1,4 +1,4 @@
-//! A heap that gives back parts of what it lies in, and fills again.
+//! A heap that gives back parts of its chunks and fills again.
 
 use crate::blocks::{allocate, by_count, release};
 use crate::marks::mark;
@@ -6,8 +6,8 @@ use crate::marks::mark;
 /// Blocks in a group, at most.
 const GROUP: usize = 3000;
 
-/// A heap of small blocks, of which two groups in five and a block in twenty are freed; after a rest as many are
-/// allocated. With `fork` a child then shares all of it. Marks: `filled`, `dropped`, `refilled`.
+/// A heap of small blocks. Two groups in five and one block in twenty of the others are freed; after a rest as many are
+/// allocated. With `fork`, a child then shares all of it. Marks: `filled`, `dropped`, `refilled`.
 pub fn age(bytes: usize, fork: bool) {
     let mut random = fastrand::Rng::with_seed(1);
     let mut blocks: Vec<(*mut u8, usize)> = Vec::new();
@@ -26,7 +26,7 @@ pub fn age(bytes: usize, fork: bool) {
         }
         left -= 1;
         if all_go || random.u32(0..20) == 0 {
-            // SAFETY: a block of `allocate`, which is forgotten below.
+            // SAFETY: a block from `allocate`, which is forgotten below.
             unsafe { release(*block) };
             live -= size;
             gone.push(i);

@@ -1,4 +1,4 @@
-//! Blocks from the C allocator, and lists of them that cost no memory of their own.
+//! Blocks from the C allocator, and lists of them that need no extra memory.
 
 use std::ptr;
 
@@ -15,7 +15,7 @@ pub fn allocate(size: usize) -> *mut u8 {
     block
 }
 
-/// Give a block of [`allocate`] back.
+/// Give back a block from [`allocate`].
 ///
 /// # Safety
 /// The block came from [`allocate`] and was not released before.
@@ -63,7 +63,7 @@ impl Chain {
         self.bytes = 0;
     }
 
-    /// Read something of every block; how many there are.
+    /// Read something of every block; returns how many there are.
     pub fn count(&self) -> usize {
         let (mut blocks, mut at) = (0, self.head);
         while let Some(block) = at {

@@ -1,4 +1,4 @@
-//! Programs whose memory is watched from outside, one scenario a run.
+//! Programs whose memory is watched from outside, one scenario per run.
 //!
 //! Each allocates through the C allocator (whichever is preloaded), stops at named
 //! points with [`marks::mark`], and says there how many bytes it holds.

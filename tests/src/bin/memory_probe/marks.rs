@@ -1,4 +1,4 @@
-//! The conversation with the test that watches: a line out, a byte in.
+//! The conversation with the watching test: a line out, a byte in.
 //!
 //! Between a mark and the answer to it the program sleeps in `read`, and neither
 //! side of the exchange calls the allocator, so nothing but time passes while the
@@ -24,7 +24,7 @@ impl Write for Line {
 
 /// Announce that the program reached `name` holding `live` bytes; return when told to go on.
 ///
-/// A watcher that went away ends the program.
+/// If the watcher has gone away, the program ends.
 pub fn mark(name: &str, live: usize) {
     let mut line = Line { bytes: [0; 96], len: 0 };
     writeln!(line, "{name} {live}").expect("marks are short");

@@ -81,8 +81,7 @@ pub fn handoff(bytes: usize, low: usize, high: usize) {
     mark("freed", 0);
 }
 
-/// `count` blocks of `size` bytes are written and freed, so many times. Marks: `peak` the first
-/// time, `freed` the last.
+/// `count` blocks of `size` bytes are written and freed, `times` times. Marks: `peak` the first time, `freed` the last.
 pub fn huge(count: usize, size: usize, times: usize) {
     for time in 0..times {
         let blocks: Vec<_> = (0..count).map(|_| allocate(size)).collect();

@@ -1,4 +1,4 @@
-//! What is live is scattered, or changes its sizes.
+//! Live memory is scattered, or changes its sizes.
 
 use crate::blocks::{Chain, allocate, by_count, release};
 use crate::marks::mark;
@@ -59,7 +59,7 @@ pub fn grow(bytes: usize) {
     while size < bytes {
         let larger = (size + size / 4).min(bytes);
         for block in &mut blocks {
-            // SAFETY: the block is live, and replaced by what is returned.
+            // SAFETY: the block is live, and replaced by the returned one.
             *block = unsafe { libc::realloc(block.cast(), larger) }.cast();
             assert!(!block.is_null(), "realloc to {larger} failed");
             // SAFETY: the block is live and has this size.

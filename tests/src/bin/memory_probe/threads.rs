@@ -65,7 +65,7 @@ pub fn medium(threads: usize) {
 }
 
 /// Producers allocate batches, consumers free them some batches later; a producer that made 16
-/// batches dies and another takes its place. Mark: `steady`, with the amount on its way.
+/// batches ends and another takes its place. Mark: `steady`, with the amount on its way.
 pub fn relay(pairs: usize, on_its_way: usize, through: usize) {
     const BATCH: usize = 1 << 20;
     let window = on_its_way / pairs / BATCH;
@@ -76,7 +76,7 @@ pub fn relay(pairs: usize, on_its_way: usize, through: usize) {
         let (credit, granted) = mpsc::channel::<()>();
         (0..window).for_each(|_| credit.send(()).expect("a producer"));
         let finished = finished.clone();
-        // The consumer, which outlives everybody.
+        // The consumer, which outlives the producers.
         thread::spawn(move || {
             let mut waiting = VecDeque::new();
             for _ in 0..batches {
@@ -113,13 +113,13 @@ pub fn relay(pairs: usize, on_its_way: usize, through: usize) {
     mark("steady", pairs * (window - 1) * BATCH);
 }
 
-/// A block freed by a destructor of thread-local storage, after the thread's own code is over.
+/// A block freed by a thread-local destructor, after the thread's own code is over.
 struct LastBlock(Cell<*mut u8>);
 
 impl Drop for LastBlock {
     fn drop(&mut self) {
         if !self.0.get().is_null() {
-            // SAFETY: the cell holds a block of `allocate`, released only here.
+            // SAFETY: the cell holds a block from `allocate`, released only here.
             unsafe { release(self.0.get()) };
         }
     }
@@ -161,7 +161,7 @@ pub fn churn(threads: usize) {
     }
 }
 
-/// Threads of [`crowd`] that reached their sleep.
+/// Threads of [`crowd`] that are asleep.
 static ASLEEP: AtomicUsize = AtomicUsize::new(0);
 
 /// `threads` live threads with small stacks, each holding one block of 20 sizes up to `largest`.
@@ -181,13 +181,13 @@ pub fn crowd(threads: usize, largest: usize) {
     // Made without the standard library, which would give each a guard page and a signal stack.
     let mut attributes = std::mem::MaybeUninit::uninit();
     // SAFETY: init writes the attributes, which are used only thereafter; the sizes are legal; the
-    // body takes a number for its argument and lives as long as the program.
+    // body takes a number as its argument and lives as long as the program.
     unsafe {
         assert_eq!(libc::pthread_attr_init(attributes.as_mut_ptr()), 0);
         assert_eq!(libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), 64 << 10), 0);
         assert_eq!(libc::pthread_attr_setguardsize(attributes.as_mut_ptr(), 0), 0);
         for _ in 0..threads {
-            // A number or a pointer, by the C library.
+            // A number or a pointer, depending on the C library.
             let mut id = std::mem::MaybeUninit::uninit();
             let argument = ptr::without_provenance_mut(largest);
             let made = libc::pthread_create(id.as_mut_ptr(), attributes.as_ptr(), body, argument);
