@@ -1,7 +1,7 @@
-// Limits on memory that the allocator itself keeps: a hard one, at which malloc says no and leaves the
-// program enough to go on; a soft one, at which it gives everything back and then tells the program. And
-// what the allocator learns from a control group and from the kernel's pressure figures: real files for
-// it, made by the case in a mount namespace of its own.
+// Limits on memory that the allocator itself keeps: a hard one, at which malloc fails but leaves the program enough to
+// go on; and a soft one, at which the allocator gives everything back and then tells the program. Also what it learns
+// from a control group and from the kernel's pressure figures, which the case provides as real files in a separate
+// mount namespace.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ static void set_limits(size_t soft, size_t hard) {
     set(soft, hard);
 }
 
-// Blocks in a list: what holds them needs no memory of its own.
+// Blocks in a list that needs no memory of its own.
 struct link {
     struct link *next;
 };
@@ -52,7 +52,7 @@ static void release(struct link *list) {
     }
 }
 
-// Blocks of a size until there are no more; how many bytes that were.
+// Allocates blocks of a size until there are no more; returns their bytes.
 static size_t exhaust(struct link **list, size_t size) {
     size_t bytes = 0;
     for (;;) {
@@ -82,7 +82,7 @@ CASE(a_leak_ends_in_enomem_and_the_program_goes_on) {
         CHECK(bytes >= 96 * MIB, "only %zu MiB of blocks of %zu", bytes / MIB, sizes[i]);
         CHECK(bytes <= 128 * MIB && resident <= 129 << 10, "%zu MiB, resident %ld KiB", bytes / MIB,
               resident);
-        // What the reserve is for: a text, a report, a stream.
+        // The reserve is for this: a text, a report, a stream.
         char *text = strdup("out of memory, but not out of words"), *report = NULL;
         CHECK(text != NULL, "no room for a text after blocks of %zu", sizes[i]);
         CHECK(asprintf(&report, "%s: %zu", text, bytes) > 0, "no room for a report");
@@ -92,7 +92,7 @@ CASE(a_leak_ends_in_enomem_and_the_program_goes_on) {
         free(text);
         free(report);
         release(list);
-        // And all of it is there again.
+        // All of it is available again.
         list = hold(NULL, sizes[i], 90 * MIB);
         release(list);
     }
@@ -112,7 +112,7 @@ CASE(the_reserve_is_there_for_every_failure) {
     }
 }
 
-// Under limit_hard:128MiB. A block that grows may move, but is not there twice.
+// Under limit_hard:128MiB. A block that grows may move, but never exists twice.
 CASE(a_growing_block_reaches_the_limit) {
     size_t size = 100000;
     char *block = malloc(size);
@@ -174,7 +174,7 @@ static void grow_into_what_is_free(void *(*grow)(void *, size_t)) {
     free(block);
     free(wall);
 }
-// Under limit_hard:128MiB. What is free makes room for a block that grows.
+// Under limit_hard:128MiB. Free memory makes room for a block that grows.
 CASE(free_memory_makes_room_for_growth) { each_way(grow_into_what_is_free); }
 
 // Under limit_hard:128MiB. Another block stands behind it, so it has to move.
@@ -190,7 +190,7 @@ CASE(a_block_that_moves_counts_once) {
     free(wall);
 }
 
-// Under limit_hard:128MiB. What is free stands in nobody's way, whatever sizes it was.
+// Under limit_hard:128MiB. Free memory hinders no request, whatever sizes it had.
 CASE(free_memory_makes_room_for_other_sizes) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) release(hold(NULL, sizes[i], 90 * MIB));
     for (size_t i = sizeof sizes / sizeof *sizes; i-- > 0;) release(hold(NULL, sizes[i], 90 * MIB));
@@ -223,12 +223,12 @@ static void called(size_t in_use, size_t limit, void *data) {
     calls++;
     reported = in_use;
     limit_then = limit;
-    // It may use the allocator, also beyond what a thread has at hand.
+    // It may use the allocator, even beyond the thread's cached memory.
     release(hold(NULL, 3000, 2 * MIB));
 }
 
-// Under a soft limit and a refusal beyond it, whoever it is that refuses: masu, the kernel's ulimit, or
-// masu in a control group whose limit is the soft one.
+// Under a soft limit and a later refusal, whether by masu, by the kernel's ulimit, or by masu in a control group whose
+// limit is the soft one.
 CASE(a_leak_is_told_before_it_is_refused) {
     set_callback(called, &calls);
     struct link *list = NULL;
@@ -253,7 +253,7 @@ CASE(the_callback_is_called_once_for_each_crossing) {
         CHECK(limit_then == 100 * MIB && reported > limit_then, "%zu of %zu", reported, limit_then);
         CHECK(reported < 110 * MIB, "called at %zu MiB", reported / MIB);
         release(more);
-        // Low enough to be armed again.
+        // Low enough to rearm it.
         struct link *few = hold(NULL, 3000000, 3 * MIB);
         release(few);
     }
@@ -263,7 +263,7 @@ CASE(the_callback_is_called_once_for_each_crossing) {
     CHECK(calls == 3, "called though nobody asked");
 }
 
-// Under limit_soft:100MiB,decay:1h. Beyond the limit what is freed goes back at once.
+// Under limit_soft:100MiB,decay:1h. Above the limit freed memory goes back at once.
 CASE(beyond_the_soft_limit_nothing_free_is_kept) {
     struct link *keep = hold(NULL, 1000, 110 * MIB);
     long before = resident_kib();
@@ -272,14 +272,14 @@ CASE(beyond_the_soft_limit_nothing_free_is_kept) {
     release(hold(NULL, 3000000, 64 * MIB));
     CHECK(resident_kib() < before + (8 << 10), "%ld KiB, then %ld", before, resident_kib());
     release(keep);
-    // Below it the decay time counts again.
+    // Below it the decay time applies again.
     release(hold(NULL, 3000000, 32 * MIB));
     long low = resident_kib();
     release(hold(NULL, 3000000, 64 * MIB));
     CHECK(resident_kib() > low + (24 << 10), "%ld KiB, then %ld", low, resident_kib());
 }
 
-// Under limit_soft:100MiB,decay:1h. What goes back at the limit is enough: nobody is called.
+// Under limit_soft:100MiB,decay:1h. What goes back at the limit suffices: no callback.
 CASE(a_purge_that_suffices_is_no_crossing) {
     set_callback(called, &calls);
     for (int i = 0; i < 8; i++) {
@@ -299,7 +299,7 @@ CASE(untouched_memory_does_not_count_for_the_soft_limit) {
     free(large);
 }
 
-// What is touched later is seen when a little more is taken.
+// Memory touched later is noticed when a little more is allocated.
 CASE(memory_touched_later_counts_for_the_soft_limit) {
     set_callback(called, &calls);
     char *large = malloc(400 * MIB);
@@ -347,7 +347,7 @@ CASE(the_limit_holds_in_a_forks_child) {
 
 #define GROUP "/sys/fs/cgroup"
 
-// A control group without files, for this process alone; it goes with the process.
+// A control group without files, for this process alone; it disappears with the process.
 static void be_in_an_empty_group(void) {
     CHECK(unshare(CLONE_NEWNS) == 0, "unshare: %s", strerror(errno));
     CHECK(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount: %s", strerror(errno));
@@ -385,7 +385,7 @@ CASE(the_soft_limit_comes_from_the_control_group) {
     release(list);
 }
 
-// Under decay:1h. Tasks wait for memory: what is free goes back long before its time.
+// Under decay:1h. Tasks wait for memory: free memory goes back long before its time.
 CASE(pressure_gives_everything_back) {
     be_in_an_empty_group();
     write_file(GROUP "/memory.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=1000\n");
@@ -411,13 +411,13 @@ CASE(populated_memory_is_resident_before_it_is_used) {
     char *larger = realloc(large, 96 * MIB);
     CHECK(larger != NULL && resident_kib() >= before + (95 << 10), "%ld KiB, then %ld", before,
           resident_kib());
-    // A chunk has room for many small blocks: once it is there, none of them faults.
+    // A chunk has room for many small blocks: once it exists, none of them faults.
     struct link *list = hold(NULL, 1000, 8 * MIB);
     release(list);
     free(larger);
 }
 
-// Under policy:realtime. After a warm-up the program's accesses fault nothing in, and nothing goes back.
+// Under policy:realtime. After a warm-up the program's accesses cause no faults, and nothing goes back.
 CASE(after_a_warm_up_nothing_faults) {
     struct rusage before, after;
     for (int round = 0; round < 3; round++) {
@@ -503,7 +503,7 @@ CASE(a_hundred_polls_a_second_cost_no_thousandth) {
     release(list);
 }
 
-// Who asks now and then gets figures of the moment.
+// A program that asks now and then gets current figures.
 CASE(statistics_are_of_the_moment) {
     struct link *list = hold(NULL, 100, 64 * MIB);
     size_t before = mallinfo2().uordblks;

@@ -26,7 +26,7 @@ struct test_case {
     void (*run)(void);
 };
 
-// A pointer in a section of its own: the linker gathers the cases of all files.
+// A pointer in a separate section: the linker gathers the cases of all files.
 #define CASE(title)                                                                       \
     static void title(void);                                                              \
     static const struct test_case case_##title = {#title, title};                         \
@@ -58,10 +58,10 @@ static inline size_t hidden(size_t value) {
     return value;
 }
 
-// A cheap generator, so that runs repeat.
+// A cheap generator with repeatable results.
 uint64_t random_next(uint64_t *state);
 
-// Fills a block with a pattern of its seed, and compares. Both touch every byte.
+// Fills a block with a pattern made from the seed, and compares. Both touch every byte.
 void fill(void *block, size_t size, uint64_t seed);
 // The index of the first byte that differs from the pattern, or size.
 size_t first_difference(const void *block, size_t size, uint64_t seed);
@@ -73,10 +73,10 @@ size_t first_nonzero(const void *block, size_t size);
 long status_field(const char *name);
 // The resident set in KiB, exact where VmRSS is approximate.
 long resident_kib(void);
-// The part of it that belongs to this process and is not shared with its parent, in KiB.
+// The part of it that this process does not share with its parent, in KiB.
 long private_kib(void);
 
-// The seconds after which something counts as hanging: the argument times MASU_TEST_PATIENCE.
+// The seconds after which a case counts as hung: the argument times MASU_TEST_PATIENCE.
 static inline unsigned patience(unsigned seconds) {
     const char *times = getenv("MASU_TEST_PATIENCE");
     return seconds * (times != NULL ? (unsigned)atoi(times) : 1);

@@ -1,4 +1,4 @@
-// main() and the helpers of check.h. Calls no allocator of its own accord.
+// main() and the helpers of check.h. Makes no allocations itself.
 #include "check.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@ extern const struct test_case *const __start_cases[], *const __stop_cases[];
 
 static const char *running = "start";
 
-// dprintf and stdio look at the file first, which a seccomp filter may forbid.
+// dprintf and stdio examine the file first, which a seccomp filter may forbid.
 __attribute__((format(printf, 2, 3))) static void say(int file, const char *format, ...) {
     char text[768];
     va_list arguments;
@@ -51,7 +51,7 @@ static uint64_t pattern(uint64_t seed, size_t word) {
     return (seed * 0xd6e8feb86659fd93u + word) * 0x9e3779b97f4a7c15u;
 }
 
-// Most of what the tests compute is in these two: -fno-builtin would make a call for each eight bytes.
+// Most of the tests' computing is in these two: -fno-builtin would make a call for each eight bytes.
 void fill(void *block, size_t size, uint64_t seed) {
     unsigned char *bytes = block;
     size_t at = 0;
@@ -124,7 +124,7 @@ static int wanted(const char *name, int argc, char **argv) {
     return argc == 1;
 }
 
-// Of ground.c, where that is linked: makes the process a hostile place first.
+// From ground.c, if it is linked: makes the environment hostile first.
 __attribute__((weak)) void prepare_ground(void);
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-/* The only thread of a process forks three times, and each child says where its next blocks lie, as a sum. */
+/* The only thread of a process forks three times, and each child prints where its next blocks lie, as a sum. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-// Whose routine copies what realloc moves: the program's own memmove takes the C library's place.
+// Which routine copies what realloc moves: the program's own memmove replaces the C library's.
 #include <stdlib.h>
 
-// Volatile: the compiler holds that realloc calls nothing of this file.
+// Volatile: the compiler assumes that realloc calls nothing in this file.
 static volatile size_t copied;
 
 void *memmove(void *to, const void *from, size_t n) {
@@ -15,7 +15,7 @@ void *memmove(void *to, const void *from, size_t n) {
     return to;
 }
 
-// Small and medium blocks; each has another behind it, so that it has to move.
+// Small and medium blocks; each has another block after it, so it has to move.
 int main(void) {
     const size_t sizes[] = {1000, 20000, 300000};
     for (int i = 0; i < 3; i++) {

@@ -57,7 +57,7 @@ CASE(posix_memalign_refuses_bad_alignments_and_leaves_the_pointer) {
             CHECK(code == EINVAL, "alignment %zu: %d", bad[i], code);
             CHECK(block == &mark, "alignment %zu wrote %p", bad[i], block);
         }
-    // Not a power of two, and as large as can be.
+    // Not a power of two, and as large as possible.
     void *block = &mark;
     CHECK(posix_memalign(&block, hidden(SIZE_MAX), 16) == EINVAL, "SIZE_MAX");
     CHECK(block == &mark, "wrote %p", block);
@@ -152,7 +152,7 @@ CASE(aligned_blocks_grow_and_shrink_like_others) {
         }
 }
 
-// A recycled aligned block must not keep what made it special.
+// A recycled aligned block must not keep its special properties.
 CASE(aligned_and_plain_blocks_mix) {
     enum { many = 500 };
     static void *blocks[many];

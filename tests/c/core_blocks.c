@@ -51,7 +51,7 @@ CASE(malloc_zero_gives_distinct_blocks) {
         size_t usable = malloc_usable_size(blocks[i]);
         memset(blocks[i], 0x5a, usable);
     }
-    // Sorted neighbours differ: all are distinct.
+    // Sorted neighbours differ, so all are distinct.
     for (int gap = many / 2; gap > 0; gap /= 2)
         for (int i = gap; i < many; i++)
             for (int j = i; j >= gap && blocks[j - gap] > blocks[j]; j -= gap) {
@@ -100,7 +100,7 @@ static const size_t kinds[] = {1,    8,     16,     24,     48,      100,       
                                65537, 200000, 262144, 524288, 1048576, 1048577, 3 << 20, 9 << 20};
 enum { kind_count = sizeof kinds / sizeof *kinds };
 
-// Dirties memory of a size and gives it back, in a number that reaches every cache.
+// Dirties memory of a size and frees it, in enough blocks to reach every cache.
 static void dirty(size_t size) {
     enum { most = 64 };
     void *blocks[most];
@@ -258,7 +258,7 @@ CASE(every_way_to_free_takes_every_block) {
     free_sized(NULL, 100);
     free_aligned_sized(NULL, 64, 128);
     cfree(NULL);
-    // What was given back comes again: a no-op would pass all of the above.
+    // Freed memory is reused: a no-op would pass all of the above.
     long before = resident_kib();
     for (int i = 0; i < 200; i++) {
         char *block = malloc(1 << 20);

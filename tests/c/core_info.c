@@ -1,5 +1,5 @@
-// The functions that report and tune: mallinfo, malloc_info, malloc_stats, mallopt,
-// malloc_trim. And that nothing goes to the libc's own heap behind their back.
+// The functions that report and tune: mallinfo, malloc_info, malloc_stats, mallopt, malloc_trim.
+// And a check that nothing goes to the libc's own heap behind their back.
 #include "check.h"
 #include "doors.h"
 
@@ -59,7 +59,7 @@ CASE(malloc_info_writes_xml) {
 
 CASE(malloc_stats_writes_to_stderr) {
     if (malloc_stats == NULL) not_offered("malloc_stats");
-    // A pipe, which takes more than that, leaves nothing behind.
+    // A pipe, which has room for the text, leaves no file behind.
     int ends[2], saved = dup(2);
     CHECK(pipe(ends) == 0, "pipe: %s", strerror(errno));
     dup2(ends[1], 2);
@@ -113,7 +113,7 @@ CASE(malloc_trim_gives_memory_back) {
     }
 }
 
-// Calls what allocates inside libc, and frees the result here.
+// Calls libc functions that allocate, and frees the result here.
 static void visit_libc(void) {
     char *text = strdup("the quick brown fox");
     free(text);
@@ -145,8 +145,8 @@ CASE(what_libc_allocates_is_freed_here) {
     for (int i = 0; i < 100; i++) visit_libc();
 }
 
-// For masu alone, since the libc's own malloc fails this by nature: after every door was
-// used, the program break has not moved, so the libc's heap was never started.
+// For masu alone, since the libc's own malloc must fail this: after every function was used, the
+// program break has not moved, so the libc's heap was never started.
 CASE(the_heap_of_libc_stays_untouched) {
     char *start = sbrk(0);
     for (size_t size = 1; size < 4 << 20; size = size * 3 / 2 + 1) {

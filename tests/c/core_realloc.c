@@ -2,8 +2,8 @@
 #include "check.h"
 #include "doors.h"
 
-// Reallocates from one size to the next and compares what both hold. Large blocks
-// are compared at both ends and in every page, which is where moves go wrong.
+// Reallocates from one size to the next and compares the bytes that both have. Large blocks are
+// compared at both ends and in every page, where moves go wrong.
 static char *step(char *block, size_t from, size_t to, uint64_t seed) {
     char *moved = realloc(block, to);
     CHECK(moved != NULL, "realloc from %zu to %zu", from, to);
@@ -102,7 +102,7 @@ CASE(realloc_keeps_content_in_random_jumps_among_neighbours) {
     }
 }
 
-// Several huge blocks that grow in turn are in each other's way.
+// Several huge blocks that grow in turn obstruct each other.
 CASE(realloc_keeps_content_when_huge_neighbours_grow_in_turn) {
     enum { many = 4 };
     char *blocks[many];
@@ -177,7 +177,7 @@ CASE(reallocarray_multiplies) {
     CHECK(malloc_usable_size(block) >= 100000, "1000 x 100");
     CHECK(first_difference(block, 1000, 1) == 1000, "content");
     free(block);
-    // Exactly at the edge of what fits in a size_t, both ways.
+    // Exactly at the edge of what fits in a size_t, on both sides.
     errno = 0;
     block = reallocarray(NULL, hidden(SIZE_MAX / 8 + 1), hidden(8));
     CHECK(block == NULL && errno == ENOMEM, "overflow: %p, errno %d", (void *)block, errno);
@@ -188,7 +188,7 @@ CASE(reallocarray_multiplies) {
     free(block);
 }
 
-// What a vector does. Copies would need old and new at once; the peak is what tells.
+// As a vector grows. 80 moves must take less time than 80 copies of half the block.
 CASE(realloc_of_huge_blocks_moves_no_bytes) {
     size_t size = 4 << 20;
     char *block = malloc(size);
@@ -200,7 +200,7 @@ CASE(realloc_of_huge_blocks_moves_no_bytes) {
     }
     long start = now_ms();
     memcpy(block + size / 2, block, size / 2);
-    long copying = now_ms() - start + 1; // half a block, into memory that is there already
+    long copying = now_ms() - start + 1; // half a block, into resident memory
     start = now_ms();
     for (int i = 0; i < 40; i++) {
         block = realloc(block, size + (1 << 20));

@@ -1,4 +1,4 @@
-// malloc_usable_size: enough, writable, the same for a block's whole life.
+// malloc_usable_size: enough, writable, the same throughout a block's life.
 #include "check.h"
 #include "doors.h"
 

@@ -25,7 +25,7 @@ CASE(double_free_of_8000_bytes) { free_twice(8000); }
 CASE(double_free_of_40000_bytes) { free_twice(40000); }
 CASE(double_free_of_3_mib) { free_twice(3 << 20); }
 
-// A block that has gone back to the pool of all threads.
+// Resizes a block that has gone back to the pool of all threads.
 static void resize_freed(size_t size) {
     char *block = malloc(size), *other = malloc(size);
     free(block);
@@ -59,7 +59,7 @@ static void *in_a_thread(void *(*its_malloc)(size_t), size_t size) {
     return block;
 }
 
-// The second free comes from the thread that did not allocate the block.
+// The second free comes from a thread that did not allocate the block.
 CASE(double_free_by_another_thread) {
     void *block = malloc(64), *again = hide(block);
     pthread_t thread;
@@ -67,12 +67,12 @@ CASE(double_free_by_another_thread) {
     pthread_join(thread, NULL);
     CHECK(pthread_create(&thread, NULL, free_there, again) == 0, "thread");
     pthread_join(thread, NULL);
-    // Not promised to be found; whatever happens, the heap stays usable.
+    // This may go unnoticed; whatever happens, the heap stays usable.
     for (int i = 0; i < 1000; i++) free(malloc(64));
 }
 
-// Two threads free a block at the same moment: neither sees that the other one does. The second one's look, before the
-// first one's mark, is made here by taking the mark away.
+// Two threads free a block at the same moment, and neither sees the other's mark. Removing the mark here imitates a
+// second thread that looked before the first one set it.
 CASE(double_free_by_two_threads_at_once) {
     void *blocks[64];
     pthread_t thread;
@@ -127,7 +127,7 @@ CASE(a_link_leads_to_a_live_block) { take_blocks(); overwrite_a_link(live[3], 8,
 CASE(a_link_leads_to_another_span) { take_blocks(); overwrite_a_link(malloc(1000), 8, 0); }
 CASE(half_a_link_is_overwritten) { take_blocks(); overwrite_a_link((void *)1, 4, 4); }
 
-// The same in a block that the thread itself has freed, which leads it to its next block.
+// The same in a block that the thread itself has freed, which links to its next block.
 static void overwrite_an_own_link(void *link) {
     for (int i = 0; i < FREED; i++) free(linked[i]);
     memcpy(hide(linked[FREED / 2]), &link, sizeof link);
@@ -315,7 +315,7 @@ CASE(sizes_and_alignments_that_are_right) {
             sized_aligned_delete(memalign(align, size), size, align);
             aligned_delete(memalign(align, size), align);
         }
-        // What has been resized may be larger than what was asked for last.
+        // A resized block may be larger than its last request.
         sized_delete(realloc(malloc(size * 2 + 1), size + 1), size + 1);
         sized_delete(realloc(malloc(size / 2 + 1), size + 1), size + 1);
     }

@@ -1,6 +1,6 @@
-// The library under test, opened by dlopen as any plug-in: its own functions work, beside
-// the malloc that the program goes on using. The arguments of MASU_TEST_LIBRARIES are
-// paths, separated by colons; each is a library of its own to the loader.
+// The library under test, opened by dlopen as any plug-in: its own functions work beside the malloc
+// that the program goes on using. MASU_TEST_LIBRARIES has paths, separated by colons; to the loader
+// each is a separate library.
 #include "check.h"
 
 #include <dlfcn.h>
@@ -110,7 +110,7 @@ CASE(each_opened_and_closed_again_and_again) {
     }
 }
 
-// Opened for all to see, it must still not mix with blocks of the program's malloc.
+// Opened globally, it still must not mix with blocks of the program's malloc.
 CASE(opened_globally) {
     static char paths[64][512];
     each_path(paths);

@@ -1,5 +1,5 @@
-/* Allocates 48 MiB, says who it is, and waits for the end of its input. At its end nothing is freed: the
-   allocator that has served counts it. OWN is the function that allocates, if it is not malloc. */
+/* Allocates 48 MiB, prints its id, and waits for the end of its input. It frees nothing before it exits: the allocator
+   that has served counts it. OWN is the function that allocates, if not malloc. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
-/* The `program` of the documentation: threads that allocate and free; with an argument, then one that
- * keeps 32 MiB, has freed as much, says "ready", and waits until its input ends. With the argument `works` it
- * allocates and frees for a minute. */
+/* The `program` of the documentation: threads that allocate and free. With an argument, it then keeps 32 MiB, has freed
+ * as much, says "ready", and waits until its input ends. With the argument `works` it allocates and frees for a
+ * minute. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// The parts of the libc door that some libcs lack or no longer declare. They are
-// weak: a case asks whether the allocator has them.
+// The parts of the libc interface that some libcs lack or no longer declare. They are weak: a case
+// asks whether the allocator has them.
 #ifndef MASU_TESTS_DOORS_H
 #define MASU_TESTS_DOORS_H
 
@@ -35,7 +35,7 @@ DOOR int mallopt(int parameter, int value);
 DOOR void malloc_stats(void);
 DOOR int malloc_info(int options, FILE *stream);
 
-// Laid out as glibc does; musl has no such types.
+// Laid out as in glibc; musl has no such types.
 struct door_mallinfo {
     int arena, ordblks, smblks, hblks, hblkhd, usmblks, fsmblks, uordblks, fordblks, keepcost;
 };

@@ -1,4 +1,4 @@
-/* A program whose memory is known, step by step: after each it says "ready" and waits for a line. */
+/* A program whose memory is known in each step: after each it says "ready" and waits for a line. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

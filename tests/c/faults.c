@@ -27,7 +27,7 @@ static pthread_key_t end_of_thread;
 
 static int is(const char *name) { return armed && strcmp(fault, name) == 0; }
 
-// A block at an odd place inside a larger one, which free and others find by its mark.
+// A block at an odd place inside a larger one; free and others find it by its mark.
 struct mark { uintptr_t sign; void *base; };
 static void *offset_block(size_t size, size_t offset) {
     if (size > (size_t)PTRDIFF_MAX) return __libc_malloc(size);
@@ -42,7 +42,7 @@ static void *base_of(void *block) {
     return mark->sign == ((uintptr_t)block ^ 0x5ca1ab1e) ? mark->base : NULL;
 }
 
-// The last blocks that this thread, or since some event anyone, was given: to be spoilt.
+// The last blocks given to this thread, or since some event to any thread: to be spoilt.
 enum { ring = 256 };
 static __thread void *recent[ring];
 static __thread unsigned recent_at;
@@ -91,7 +91,7 @@ __attribute__((noinline)) static void hog_stack(void) {
     for (size_t i = 0; i < sizeof much; i += 512) much[i] = 1;
 }
 
-// What may go wrong before any allocation. True: the answer is NULL.
+// Faults before any allocation. True: the answer is NULL.
 static int spoilt(void) {
     static int calls;
     if (!armed) return 0;
@@ -158,7 +158,7 @@ void free(void *block) {
     __libc_free(base != NULL ? base : block);
 }
 
-// Asked before the C library has an environment.
+// Called before the C library has an environment.
 static int null_before_main(void) {
     char text[8192];
     int file = open("/proc/self/environ", O_RDONLY);
@@ -295,7 +295,7 @@ void malloc_stats(void) { if (!is("silent-statistics")) REAL(void, malloc_stats,
 int mallopt(int name, int value) { return is("mallopt-is-odd") ? 42 : REAL(int, mallopt, int, int)(name, value); }
 int malloc_trim(size_t pad) { return is("trim-does-nothing") ? 1 : REAL(int, malloc_trim, size_t)(pad); }
 
-// The C++ operators, where libstdc++'s own would not do.
+// The C++ operators whose faults libstdc++'s own would not show.
 void *_Znwm(size_t size) {
     static void *(*real)(size_t);
     if (real == NULL) *(void **)&real = dlsym(RTLD_NEXT, "_Znwm");
@@ -303,7 +303,7 @@ void *_Znwm(size_t size) {
     if (is("new-ignores-handler") && size > (size_t)1 << 34) abort();
     if (is("new-has-its-own-heap")) {
         char *block = offset_block(size, 16);
-        ((struct mark *)block)[-1].sign = 0; // nobody else finds it
+        ((struct mark *)block)[-1].sign = 0; // no other function finds it
         return block;
     }
     return real(size);
@@ -321,7 +321,7 @@ void _ZdlPvSt11align_val_t(void *block, size_t alignment) {
     if (!is("aligned-delete-leaks")) free(block);
 }
 
-// The events at which faults strike.
+// The events that trigger faults.
 static void (*handlers[65])(int);
 static void handle(int number) {
     in_handler = 1;

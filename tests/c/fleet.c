@@ -1,4 +1,4 @@
-/* A process of a fleet, with one trouble that an alert is for; then it says "ready" and waits until it is ended. */
+/* A process of a fleet, with one problem that has an alert; it says "ready" and waits until it is killed. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void fragmented(void) {
         if ((uintptr_t)blocks[i] % 4096 >= KIB) free(blocks[i]);
 }
 
-/* Much is free and does not go back: run it with a long decay time. */
+/* Much memory is free and does not go back: run it with a long decay time. */
 static void dirty(void) {
     enum { BLOCKS = 12 };
     void *blocks[BLOCKS];
@@ -35,7 +35,7 @@ static void full(void) {
     for (int i = 0; i < 60 * 4; i++) filled(256 * KIB);
 }
 
-/* So many MiB in blocks of 64 KiB. */
+/* This many MiB in blocks of 64 KiB. */
 static void holds(int mib) {
     for (int i = 0; i < mib * 16; i++) filled(64 * KIB);
 }
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     else holds(atoi(trouble));
     puts("ready");
     fflush(stdout);
-    /* Not `getchar`, whose buffer is a block that comes after the word. */
+    /* Not `getchar`: its buffer would be allocated after "ready". */
     char byte;
     while (read(0, &byte, 1) > 0) {}
     return 0;

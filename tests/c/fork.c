@@ -1,5 +1,5 @@
-// fork in threaded programs: the child finds a heap that works, whatever the other
-// threads were doing, and may do everything its parent could.
+// fork in threaded programs: the child finds a heap that works, whatever the other threads were doing, and may do
+// everything that its parent could.
 #include "check.h"
 #include "doors.h"
 
@@ -9,7 +9,7 @@
 static _Atomic int stop;
 static _Atomic long forks;
 
-// A pool of blocks that every thread exchanges; a child frees all that are in it.
+// A pool of blocks that all threads exchange; a child frees all blocks in it.
 struct cell {
     size_t size;
     uint64_t seed;
@@ -101,7 +101,7 @@ static void all_classes(void) {
     }
 }
 
-// Everything a child is promised.
+// Everything that a child is promised.
 static void be_a_child(void **of_parent, int count, uint64_t seed) {
     alarm(patience(30)); // a deadlock ends here, by a signal
     for (int i = 0; i < count; i += 2) free(of_parent[i]);
@@ -184,7 +184,7 @@ CASE(fork_in_the_child_of_a_fork_and_so_on) {
     if (getpid() != top) _exit(0);
 }
 
-// The first allocation of all happens in the child, as far as the program can tell.
+// As far as the program can tell, the first allocation of all happens in the child.
 CASE(the_child_allocates_first) {
     pid_t child = fork();
     if (child == 0) {
@@ -202,7 +202,7 @@ static void *fork_once(void *unused) {
     if (child == 0) {
         free(block);
         all_classes();
-        pthread_exit(NULL); // the only thread of the child: ends the process with code 0
+        pthread_exit(NULL); // the only thread of the child: the process exits with code 0
     }
     free(block);
     expect_exit_0(child);
@@ -217,8 +217,7 @@ CASE(a_forked_thread_may_end_by_pthread_exit) {
     }
 }
 
-// New threads of a child often sit where a dead parent thread sat. They must not be
-// taken for it.
+// A child's new threads often get the stacks of the parent's threads. They must not be mistaken for those.
 static void *hold(void *slot) {
     for (int i = 0; i < 200; i++) ((void **)slot)[i] = malloc(i * 7);
     while (!stop) sleep_ms(1);
@@ -251,8 +250,8 @@ CASE(new_threads_of_the_child_are_not_the_dead_ones) {
     join_all(threads, 16);
 }
 
-// A server that holds tens of megabytes grows by huge pages. The workers that it forks do not, whatever is left of its
-// last one.
+// A server that holds tens of megabytes grows by huge pages. The workers that it forks do not, however much of its last
+// huge page is left.
 CASE(a_forked_worker_takes_what_it_needs) {
     static char *held[52 << 10];
     int count = 0;

@@ -1,6 +1,5 @@
-// A fork waits for locks that the allocator knows nothing of: the C library's, and those that other
-// fork handlers take. Their holders may be allocating. A case that hangs is
-// ended by an alarm.
+// A fork waits for locks that the allocator knows nothing of: the C library's, and those that other fork handlers take.
+// Their holders may be allocating. A case that hangs is ended by an alarm.
 #include "check.h"
 #include "doors.h"
 
@@ -25,7 +24,7 @@ static void expect_success(pid_t child) {
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
 }
 
-// What a child does: small, medium and huge blocks, of its own.
+// A child's work: small, medium and huge blocks of its own.
 static int allocates(void) {
     size_t sizes[] = {24, 700, 5000, 40000, 600000, 3 << 20};
     void *blocks[6 * 8];
@@ -62,9 +61,9 @@ static void *read_lines(void *unused) {
     return unused;
 }
 
-// Has the lock of the list of FILEs while it waits for each of them.
+// Holds the lock of the list of FILEs while it waits for each of them.
 static void *flush_all(void *unused) {
-    // With a pause, for a lock that is taken again at once is nobody else's.
+    // With a pause: if the lock were retaken at once, no other thread could get it.
     while (!stop) {
         fflush(NULL);
         usleep(50);
@@ -81,7 +80,7 @@ static void *allocate(void *unused) {
     return unused;
 }
 
-// The lock of a library that has fork handlers, held while others allocate and print.
+// The lock of a library with fork handlers, held while others allocate and print.
 static pthread_mutex_t library = PTHREAD_MUTEX_INITIALIZER;
 
 static void *hold_and_allocate(void *unused) {
@@ -159,7 +158,7 @@ static void by_popen(void) {
     CHECK(pclose(pipe) == 0, "pclose");
 }
 
-// Where the C library has it: like daemon, it forks inside of it.
+// If the C library has it: like daemon, it forks internally.
 extern int forkpty(int *, char *, const void *, const void *) __attribute__((weak));
 
 static void by_forkpty(void) {
@@ -171,7 +170,7 @@ static void by_forkpty(void) {
     close(terminal);
 }
 
-// Without handlers: all that a child may do is what a signal handler may.
+// Without handlers: the child may do only what a signal handler may.
 static void by_raw_clone(void) {
     pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
     if (child == 0) _exit(0);
@@ -250,7 +249,7 @@ static void give(void) {
     use_everything();
     pthread_mutex_unlock(&library);
 }
-// glibc frees the locks of all FILEs in a child; musl leaves those that threads held which are not there.
+// glibc frees the locks of all FILEs in a child; musl keeps locks held by threads that no longer exist.
 static void give_in_child(void) {
 #ifdef __GLIBC__
     use_everything();
@@ -278,7 +277,7 @@ CASE(handlers_from_after_threads_under_load) {
     under_load(by_fork);
 }
 
-// ---- a handler that waits for another thread, which does all that there is to do
+// ---- a handler that waits for another thread, which does everything possible
 
 enum { BLOCKS = 64 };
 static sem_t asked, done;
@@ -287,13 +286,13 @@ static void *kept[BLOCKS], *given[BLOCKS];
 static size_t kept_size[BLOCKS];
 
 static size_t some_size(int i) {
-    // A huge one now and then, for blocks are looked at byte by byte.
+    // Huge blocks are rare, since blocks are compared byte by byte.
     size_t sizes[] = {16, 100, 1000, 4000, 8192, 9000, 40000, 16, 2500, 100};
     return (i % 32 == 31 ? 1100000 : i % 8 == 7 ? 150000 : sizes[i % 10]) + i / 10;
 }
 
 static void *short_life(void *unused) {
-    // With the destructors of a thread that has used the allocator.
+    // Including the destructors of a thread that has used the allocator.
     for (int i = 0; i < 30; i++) free(malloc(some_size(i)));
     return unused;
 }
@@ -332,7 +331,7 @@ static void work(void) {
             }
             kept[i] = block;
             kept_size[i] = size;
-            // Of the thread that forks.
+            // From the thread that forks.
             free(given[i]);
             given[i] = NULL;
         }
@@ -361,7 +360,7 @@ static void ask(void) {
 static void check_kept(void) {
     for (int i = 0; i < BLOCKS; i++) {
         CHECK(first_difference(kept[i], kept_size[i], i) == kept_size[i], "block %d", i);
-        // Half of them come from a fork's time and are resized after it.
+        // Half of them were allocated during a fork and are resized after it.
         if (i % 2) {
             kept[i] = realloc(kept[i], kept_size[i] + 5000);
             CHECK(first_difference(kept[i], kept_size[i], i) == kept_size[i], "block %d", i);
@@ -378,7 +377,7 @@ static void a_handler_waits(int is_late) {
     if (!is_late) pthread_atfork(ask, NULL, NULL);
     pthread_t worker;
     CHECK(pthread_create(&worker, NULL, work_when_asked, NULL) == 0, "thread");
-    // It has a heap before the first fork.
+    // The worker has a heap before the first fork.
     sem_post(&asked);
     while (sem_wait(&done) != 0) {}
     if (is_late) pthread_atfork(ask, NULL, NULL);
@@ -408,7 +407,7 @@ static void a_handler_waits(int is_late) {
 CASE(an_early_handler_waits_for_a_thread_that_allocates) { a_handler_waits(0); }
 CASE(a_late_handler_waits_for_a_thread_that_allocates) { a_handler_waits(1); }
 
-// What was given back meanwhile is not lost.
+// Memory that was freed meanwhile is not lost.
 CASE(forks_that_wait_leak_nothing) {
     alarm(patience(HANGS_AFTER_S));
     a_handler_waits(0);

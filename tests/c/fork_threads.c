@@ -1,4 +1,4 @@
-// Forks beside threads that the allocator hardly knows: one that has no heap yet, one that begins in the child.
+// Forks beside threads that the allocator hardly knows: one without a heap yet, and one that begins in the child.
 #include "check.h"
 #include "doors.h"
 #include <pthread.h>
@@ -95,7 +95,7 @@ CASE(a_thread_that_a_handler_starts_in_the_child_keeps_its_heap) {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, hold_a_heap, NULL) == 0, "thread");
     }
-    // Heaps without a thread, of which the new one gets the last.
+    // Heaps without a thread; the new thread gets the last of them.
     pthread_t short_lived[20];
     pthread_barrier_init(&all_have_heaps, NULL, 20);
     for (int i = 0; i < 20; i++) CHECK(pthread_create(&short_lived[i], NULL, leave_a_heap, NULL) == 0, "thread");

@@ -1,5 +1,5 @@
-/* Two threads free one block at the same moment, so many times, each time in a process of its own. Writes in how many of them
-   nobody saw it. */
+/* Two threads free one block at the same moment, many times, each time in a separate process. Prints how many did not
+   notice. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ static int ready;
 static void *free_it(void *of_main) {
     void *p = block;
     __atomic_add_fetch(&ready, 1, __ATOMIC_ACQ_REL);
-    // At the same moment where two processors are free; on a busy machine the other one must get one first.
+    // At the same moment if two processors are free; on a busy machine the other thread must get one first.
     for (int i = 0; __atomic_load_n(&ready, __ATOMIC_ACQUIRE) != 2; i++)
         if (i >= 100000) sched_yield();
     free(p);

@@ -1,5 +1,5 @@
-// What glibc's own tests of its malloc hold it to and the conformance core does not ask for yet. All of it
-// holds on glibc too. tests/conformance_glibc.rs says where each of those tests is answered.
+// What glibc's own tests of its malloc require and the conformance core does not yet test. All of it holds on glibc
+// too. tests/conformance_glibc.rs says which case covers each of those tests.
 #include "check.h"
 #include "doors.h"
 
@@ -12,11 +12,11 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
-// The compiler takes it that posix_memalign leaves errno alone.
+// The compiler assumes that posix_memalign leaves errno alone.
 static int (*volatile hidden_posix_memalign)(void **, size_t, size_t) = posix_memalign;
 
-// Sizes from SIZE_MAX and from PTRDIFF_MAX downwards and upwards: what is an overflow to one function
-// is a plain impossible size to another.
+// Sizes up and down from SIZE_MAX and from PTRDIFF_MAX: an overflow to one function is a plain impossible size to
+// another.
 CASE(no_door_gives_more_than_half_the_address_space) {
     char *block = malloc(16);
     fill(block, 16, 7);
@@ -78,7 +78,7 @@ CASE(mallopt_takes_what_programs_set) {
     free(malloc(1 << 20));
 }
 
-// Runs malloc_stats in a thread that is about to be cancelled; its text.
+// Runs malloc_stats in a thread that is about to be cancelled; returns its text.
 static void *print_and_be_cancelled(void *gate) {
     pthread_barrier_wait(gate);
     malloc_stats();
@@ -128,7 +128,7 @@ CASE(malloc_stats_prints_the_lines_that_programs_parse_and_is_no_cancellation_po
     free(held);
 }
 
-// The number in the attribute behind `tag`, and where it ends; NULL if there is no more.
+// The number in the attribute after `tag`, and where it ends; NULL if there is no more.
 static const char *number_after(const char *at, const char *tag, size_t *value) {
     at = strstr(at, tag);
     if (at == NULL) return NULL;
@@ -197,7 +197,7 @@ CASE(an_obstack_grows_and_is_cut_back) {
     }
 }
 
-// Blocks of an alignment come and go: what was freed serves again, rather than fresh memory.
+// Aligned blocks come and go: freed memory serves again, rather than fresh memory.
 CASE(freed_aligned_blocks_serve_again) {
     enum { many = 64 };
     static void *blocks[many];
@@ -249,7 +249,7 @@ CASE(signal_handlers_fork_while_malloc_runs) {
     CHECK(forks >= 5, "%d forks", (int)forks);
 }
 
-// The limit on address space, so much above what is mapped now.
+// Limits address space to this much above what is mapped now.
 static void leave_only(size_t bytes) {
     struct rlimit limit = {.rlim_max = RLIM_INFINITY};
     getrlimit(RLIMIT_AS, &limit);
@@ -261,7 +261,7 @@ struct filler {
     struct filler *next;
 };
 
-// Takes all that there is, down to what a block of eight bytes needs.
+// Takes all memory, down to what a block of eight bytes needs.
 static struct filler *fill_heap(void) {
     struct filler *head = NULL;
     for (size_t size = 4096 + sizeof *head; size != 0;) {
@@ -285,7 +285,7 @@ static void empty_heap(struct filler *head) {
     }
 }
 
-// An array of ints that doubles, as far as it gets; NULL if that is not far enough.
+// An array of ints that doubles as long as possible; NULL if that is not far enough.
 static int *grow_array(size_t wanted) {
     size_t room = 16;
     int *array = malloc(room * sizeof *array);
@@ -325,12 +325,12 @@ CASE(a_full_heap_refuses_and_an_emptied_one_grows) {
         CHECK(malloc(1000 * sizeof *array) == NULL, "round %d: 4,000 bytes of a full heap", round);
         empty_heap(head);
     }
-    // Then one that grows until there is no more.
+    // Then one that grows until it fails.
     CHECK(grow_array(SIZE_MAX / 2) == NULL, "an array without end");
     free(grow_array(10000));
 }
 
-// All doors, in threads of which each meets the limit.
+// All functions, in threads that all meet the limit.
 static void *meet_the_limit(void *unused) {
     (void)unused;
     enum { many = 4000 };
@@ -375,7 +375,7 @@ CASE(every_door_says_enomem_to_threads_that_meet_the_limit) {
     free(malloc(1 << 20));
 }
 
-// Whether the kernel lets a program have so much memory at once, as any program may ask it.
+// Whether the kernel lets a program have this much memory at once, as any program may ask.
 static int kernel_allows(size_t size) {
     void *place = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (place != MAP_FAILED) munmap(place, size);
@@ -397,7 +397,7 @@ CASE(the_kernel_decides_on_overcommitment) {
         agrees("malloc", size, hide(malloc(size)));
         agrees("calloc", size, hide(calloc(1, size)));
         agrees("memalign", size, hide(memalign(4 << 20, size)));
-        // What has been freed is no promise of more: long blocks side by side, then one for them all.
+        // Freed memory promises no more: long blocks side by side, then one in place of all.
         void *kept[4];
         for (int j = 0; j < 4; j++) kept[j] = hide(malloc(ram / 2));
         for (int j = 0; j < 4; j++) free(kept[j]);
@@ -410,13 +410,13 @@ CASE(the_kernel_decides_on_overcommitment) {
         CHECK(strcmp(block, "kept") == 0, "contents lost at %zu", size);
         free(block);
     }
-    // A refusal costs nothing: no addresses stay behind.
+    // A refusal costs nothing: no addresses stay reserved.
     long before = status_field("VmSize:");
     for (int i = 0; i < 10; i++) free(hide(malloc(hidden((size_t)1 << 45))));
     CHECK(status_field("VmSize:") < before + (64 << 10), "%ld -> %ld KiB", before, status_field("VmSize:"));
 }
 
-// Neither is a fork refused because of memory that is free again.
+// Nor is a fork refused because of memory that is free again.
 CASE(a_fork_needs_no_room_for_what_was_freed) {
     size_t ram = (size_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
     void *blocks[4];

@@ -1,4 +1,4 @@
-// Hostile ground for the cases that follow, by MASU_TEST_GROUND:
+// A hostile environment for the cases that follow, by MASU_TEST_GROUND:
 //
 //   locked        all memory is locked, present and future: madvise cannot drop pages
 //   seccomp       only the documented system calls; any other kills the process
@@ -17,15 +17,15 @@ static void lock_all_memory(void) {
     CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall: %s", strerror(errno));
 }
 
-// What a program with threads and standard output needs for itself.
-// Its exit code 0 also proves that the program break was never asked for: the allocator
-// under test does without. The libc's own malloc needs it, and random bytes (MASU_TEST_LIBC).
+// What a program with threads and standard output itself needs. Its exit code 0 also proves that
+// the program break was never used: the allocator under test does without. The libc's own malloc
+// needs it, and random bytes (MASU_TEST_LIBC).
 static const int of_libc[] = {SYS_write,         SYS_exit,           SYS_exit_group, SYS_rt_sigprocmask,
                               SYS_rt_sigreturn,  SYS_clock_nanosleep, SYS_nanosleep, SYS_sched_yield,
                               SYS_set_robust_list, SYS_rseq,         SYS_clone,      SYS_clone3,
                               SYS_futex,         SYS_mmap,           SYS_munmap,     SYS_mprotect,
                               SYS_rt_sigaction,  SYS_tgkill,         SYS_pause};
-// What the allocator may use besides, and must do without where it is refused.
+// What the allocator may also use, and must do without if it is refused.
 static const int optional[] = {SYS_madvise,    SYS_mremap, SYS_clock_gettime,     SYS_getpid,
                                SYS_gettid,     SYS_prctl,  SYS_sched_getaffinity, SYS_membarrier,
                                SYS_openat,     SYS_read,   SYS_close,             SYS_mincore,
@@ -55,8 +55,8 @@ static void filter_system_calls(unsigned optional_answer) {
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "seccomp: %s", strerror(errno));
 }
 
-// Takes mappings until there are no more, then gives back a few: pages of one large mapping
-// with protections in turn, each of which counts as one.
+// Uses up all mappings, then gives back a few: pages of one large mapping with alternating
+// protections, each of which counts as one.
 static void use_up_mappings(int left) {
     enum { pages = 300000 };
     size_t page = sysconf(_SC_PAGESIZE);

@@ -44,7 +44,7 @@ static void install(int flags) {
     CHECK(sigaction(SIGSEGV, &action, NULL) == 0, "sigaction");
 }
 
-// Before the library is started, if it is linked in and this is asked for.
+// Before the library is started, if it is linked in and EARLY_HANDLER is set.
 static void early(int count, char **arguments, char **environment) {
     (void)count, (void)arguments;
     for (; *environment != NULL; environment++) {
@@ -75,7 +75,7 @@ CASE(passes_faults_on) {
 
 CASE(faults_elsewhere) { block = (char *)64; CHECK(block[50] == 0, "never"); }
 
-// A fault at a block without guards: it is no code.
+// A fault in a block without guards: its bytes are not code.
 static void jump(size_t size) {
     block = malloc(size);
     memset(block, 0, size);
@@ -86,7 +86,7 @@ CASE(jumps_into_a_medium_block) { jump(40000); }
 CASE(jumps_into_a_huge_block) { jump(3 << 20); }
 CASE(is_told_to_end) { raise(SIGSEGV); }
 
-// Guarded blocks have exactly the bytes that were asked for; others have a class's.
+// Guarded blocks have exactly the requested bytes; others have a class's.
 CASE(counts_what_is_guarded) {
     long n = 0, all = 200000;
     for (long i = 0; i < all; i++) {
@@ -126,7 +126,7 @@ CASE(has_a_thousand) {
     for (int i = 0; i < 1000; i++) free(blocks[i]);
 }
 
-// What the kernel takes for pages that are closed.
+// The kernel's memory for inaccessible pages.
 CASE(has_page_tables) {
     char line[256];
     FILE *file = fopen("/proc/self/status", "r");

@@ -1,5 +1,5 @@
-// The smallest program that proves which malloc it got: prints the file that
-// defines it, and leaves with the code it was given.
+// The smallest program that proves which malloc it got: prints the file that defines it, and exits
+// with the code that it was given.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,16 +1,15 @@
 // A workload for fault injection: any system call of the allocator may fail, at any time.
 //
-// malloc answers NULL with ENOMEM or a block that is whole; never a crash, never a block that
-// changed. After the fault, more rounds of the same work need no more memory than before, and
-// everything was given back. The tracer counts system calls from getppid() on: what the loader
-// does before is not the allocator's.
+// malloc answers NULL with ENOMEM or a whole block; it never crashes, and no block ever changes. After the fault, more
+// rounds of the same work need no more memory than before, and everything was given back. The tracer counts system
+// calls from getppid() on: earlier ones are the loader's.
 #include "check.h"
 #include "doors.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
 
-static int refused; // how often malloc said no
+static int refused; // how often malloc failed
 
 static void *accept(void *block, const char *call, size_t size) {
     if (block == NULL) {
@@ -83,7 +82,7 @@ static void huge_blocks(void) {
     if (other != NULL) CHECK(first_nonzero(other, 3 << 20) == 3 << 20, "not zero");
     if (other != NULL) fill(other, 3 << 20, 2);
     if (block != NULL) fill(block, size, 1);
-    void *behind[5] = {0}; // stand in the way, so that growing must move
+    void *behind[5] = {0}; // these obstruct it, so that growing must move
     for (int i = 0; i < 5 && block != NULL; i++) {
         behind[i] = accept(malloc(1500000), "malloc", 1500000);
         char *moved = accept(realloc(block, size * 2), "realloc", size * 2);
@@ -150,8 +149,8 @@ CASE(work_through_failures) {
     int quiet_rounds = 0, last = 0;
     size_t used[3] = {0};
     long resident[3] = {0}, mapped[3] = {0};
-    // Until four rounds in a row went without a refusal, the last three of which are compared;
-    // the first still makes up for what the fault prevented. A fault that lasts ends by count.
+    // Until four rounds in a row had no refusal, of which the last three are compared: the first still makes up for
+    // what the fault prevented. A lasting fault ends by count.
     for (int round = 0; round < 9 && quiet_rounds < 4; round++) {
         work();
         quiet_rounds = refused == last ? quiet_rounds + 1 : 0;
@@ -160,13 +159,13 @@ CASE(work_through_failures) {
         resident[round % 3] = resident_kib();
         mapped[round % 3] = status_field("VmSize:");
     }
-    int lasting = getenv("MASU_TEST_LASTING") != NULL; // what cannot be given back piles up
+    int lasting = getenv("MASU_TEST_LASTING") != NULL; // memory that cannot be given back piles up
     for (int i = 0; i < 3 && quiet_rounds == 4 && !lasting; i++) {
         int next = (i + 1) % 3;
         // Caches may hold a little more or less; a lost block of the larger kinds would show.
         CHECK(used[i] <= used[next] + 400000, "%zu, %zu bytes in use", used[next], used[i]);
         CHECK(resident[i] <= resident[next] + 4096, "%ld, %ld KiB resident", resident[next], resident[i]);
-        // Address space that a fault made unusable for a while may be replaced, once, by a step of 64 MiB.
+        // Address space made unusable for a while may be replaced, once, by a step of 64 MiB.
         CHECK(mapped[i] <= mapped[next] + 98304, "%ld, %ld KiB mapped", mapped[next], mapped[i]);
     }
     char line[200];

@@ -1,5 +1,5 @@
-// Blocks and alignments up to 1 GiB: apart from the core, which must also pass where
-// address space is scarce.
+// Blocks and alignments up to 1 GiB. Not in the core, which must also pass where address space is
+// scarce.
 #include "check.h"
 #include "doors.h"
 

@@ -39,8 +39,8 @@ CASE(blocks_made_before_main_are_whole) {
     free(from_late_constructor);
 }
 
-// The order of the end: handlers in reverse, then destructors. Each allocates and frees what
-// another left. The last one says so: the test looks for the line.
+// The order at exit: handlers in reverse, then destructors. Each allocates and frees blocks that
+// another left. The last one prints a line, which the test looks for.
 static char *carried;
 static int exiting;
 static void carry(size_t size) {
@@ -123,8 +123,8 @@ CASE(threads_outlive_main) {
     pthread_exit(NULL);
 }
 
-// Signal handlers that allocate while the thread is outside the allocator. That is more than
-// POSIX allows and what real programs do.
+// Signal handlers that allocate while the thread is outside the allocator. That is more than POSIX
+// allows, and real programs do it.
 static _Atomic int signals;
 static void *_Atomic kept[64];
 static void allocate_in_handler(int number) {
@@ -143,7 +143,7 @@ static void interrupt_for(long milliseconds, int flags) {
     sigaction(SIGALRM, &action, NULL);
     struct itimerval timer = {{0, 500}, {0, 500}};
     setitimer(ITIMER_REAL, &timer, NULL);
-    // A busy machine may leave the thread so little of this time that hardly a signal comes.
+    // On a busy machine the thread may get so little of this time that hardly a signal comes.
     long end = now_ms() + milliseconds, last = end + 20000;
     volatile unsigned sum = 0;
     sigset_t alarm;

@@ -1,5 +1,5 @@
-// Limits that the program meets while it runs: address space, data size, mappings. malloc
-// says no, politely; what is given back can be had again; threads can still be made.
+// Limits that the program reaches while it runs: address space, data size, mappings. malloc fails
+// cleanly; freed memory can be had again; threads can still be created.
 #include "check.h"
 #include "doors.h"
 
@@ -14,7 +14,7 @@ static void lower(int resource, const char *field) {
     CHECK(setrlimit(resource, &limit) == 0, "setrlimit: %s", strerror(errno));
 }
 
-// Allocates blocks of a size until there are no more (or there is no end to it).
+// Allocates blocks of a size until there are no more (or `most` are reached).
 enum { most = 1 << 20 };
 static char *blocks[most];
 static size_t exhaust(size_t size, size_t enough) {
@@ -63,7 +63,7 @@ static void make_threads(int count, size_t stack) {
     pthread_attr_destroy(&attributes);
 }
 
-// Exhausts every size in turn, twice; the second time at least as much must be there.
+// Exhausts every size in turn, twice; the second time at least as much must be available.
 static void exhaust_again_and_again(void) {
     static const size_t sizes[] = {64, 1000, 8192, 30000, 200000, 1 << 20, 5 << 20};
     for (int i = 0; i < 7; i++) {
@@ -82,7 +82,7 @@ static void live_under_a_limit(void) {
     make_threads(4, 1 << 20);
     size_t count = exhaust(100000, (size_t)1 << 30);
     CHECK(count * 100000 >= 20 << 20, "only %zu blocks", count);
-    // Nothing left: every door says so, and changes nothing.
+    // Nothing is left: every function says so, and changes nothing.
     char *kept = blocks[0];
     fill(kept, 100000, 1);
     char *huge = NULL;
@@ -160,7 +160,7 @@ CASE(threads_meet_the_limit_together) {
         CHECK(pthread_create(&ids[i], &attributes, exhaust_in_thread, NULL) == 0, "thread");
     for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
     malloc_trim(0);
-    // Go on as if nothing had been.
+    // Go on as if nothing had happened.
     for (int i = 0; i < 1000; i++) {
         char *block = malloc(i * 30 + 1);
         CHECK(block != NULL, "malloc(%d)", i * 30 + 1);
@@ -177,7 +177,7 @@ static void lower_below_what_is_kept(int resource) {
     free(kept);
     struct rlimit limit = {20 << 20, 20 << 20};
     CHECK(setrlimit(resource, &limit) == 0, "setrlimit: %s", strerror(errno));
-    // Whatever is had can be written to.
+    // Every block can be written to.
     for (int i = 0; i < 3000; i++) {
         char *block = malloc(4000);
         if (block == NULL) break;
@@ -190,7 +190,7 @@ static void lower_below_what_is_kept(int resource) {
 CASE(address_space_lowered_below_what_is_kept) { lower_below_what_is_kept(RLIMIT_AS); }
 CASE(data_size_lowered_below_what_is_kept) { lower_below_what_is_kept(RLIMIT_DATA); }
 
-// ---- no further mapping is to be had, for a while
+// ---- for a while, no further mappings can be made
 
 CASE(requests_succeed_again_once_there_are_mappings) {
     static char *large[100];

@@ -1,5 +1,5 @@
-// A process that was single-threaded stays so, or becomes so again: what it may do
-// afterwards depends on it.
+// A process that was single-threaded stays so, or becomes so again: this decides what it may do
+// afterwards.
 #include "check.h"
 #include "doors.h"
 
@@ -79,7 +79,7 @@ static void burst_and_rest(void) {
 CASE(single_again_two_seconds_after_a_large_burst) { burst_and_rest(); }
 
 CASE(unshare_of_the_user_namespace_after_a_burst) {
-    pid_t child = fork(); // asks whether the kernel allows it at all
+    pid_t child = fork(); // tests whether the kernel allows it at all
     if (child == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);
     int status;
     CHECK(waitpid(child, &status, 0) == child, "waitpid");
@@ -116,8 +116,8 @@ static void kill_all_but_the_documented(void) {
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0, "seccomp: %s", strerror(errno));
 }
 
-// No thread may be made any more: clone is not on the list. A small burst needs none; neither
-// does the work that a large one before the filter left behind.
+// No thread can be started any more: clone is not on the list. A small burst needs none; neither
+// does the work left by a large one before the filter.
 CASE(seccomp_after_a_burst) {
     burst_and_rest();
     kill_all_but_the_documented();

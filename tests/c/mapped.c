@@ -1,6 +1,6 @@
 // Which pages of a library are in memory: prints the rights and the resident kilobytes of every
-// mapping of the file whose name is given, in the order of their addresses. Allocates in many sizes
-// before, and frees.
+// mapping of the named file, in the order of their addresses. First it allocates and frees blocks
+// of many sizes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

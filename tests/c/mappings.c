@@ -1,5 +1,5 @@
-/* Allocates so many bytes in blocks of one size, frees every other block and allocates them again. Writes the most mappings that
-   the process had, as counted at these points. The blocks are not touched. */
+/* Allocates this many bytes in blocks of one size, frees every other block and allocates them
+   again. Prints the most mappings that were counted at these points. The blocks are not touched. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// A program that gives the allocator every reason to ask the kernel for more than mmap: blocks that grow beyond their
-// place, blocks that are filled, threads that sleep on what they have freed, memory to give back, a fork.
+// A program that gives the allocator every reason to ask the kernel for more than mmap: blocks that outgrow their
+// place, blocks that are filled, threads that sleep on freed memory, memory to give back, a fork.
 #include "check.h"
 
 #include <pthread.h>
@@ -27,7 +27,7 @@ static void *sleeper(void *number) {
     return NULL;
 }
 
-// One block grows while others take the room behind it.
+// One block grows while others take the space after it.
 static void grow(void) {
     char *block = NULL, *others[7];
     size_t size = 2 << 20;
@@ -63,7 +63,7 @@ CASE(masu_goes_on) {
     for (intptr_t i = 0; i < THREADS; i++)
         CHECK(pthread_create(&threads[i], NULL, sleeper, (void *)i) == 0, "thread %d", (int)i);
     small();
-    // What has been filled is worth huge pages the next time.
+    // Once blocks are filled, the next one is worth huge pages.
     grow();
     grow();
     pthread_barrier_wait(&freed);

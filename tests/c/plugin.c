@@ -1,10 +1,10 @@
-// A small shared library that allocates: on loading, on being asked, on unloading.
+// A small shared library that allocates on loading, when called, and on unloading.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-void fill(void *block, size_t size, uint64_t seed); // of the program that loads it
+void fill(void *block, size_t size, uint64_t seed); // from the program that loads it
 
 static void *held;
 static __thread void *last; // small thread-local storage, as real plug-ins have

@@ -35,7 +35,7 @@ CASE(sixty_four_plugins_at_once) {
         for (int i = 0; i < copies; i++) {
             CHECK(first_difference(blocks[i], 100 * i + 1, 100 * i + 1) == 100u * i + 1, "plugin %d", i);
             dlclose(handles[i]);
-            free(blocks[i]); // after its library went
+            free(blocks[i]); // after its library was closed
         }
     }
 }

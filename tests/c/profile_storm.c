@@ -1,5 +1,5 @@
 /* The storm of cxx/profile_storm.cc for a C library without C++: threads that load and unload a library, fork, exit and
-   take signals, while nearly everything they allocate is a sample. It ends, or it hangs or crashes. */
+   take signals, while nearly all allocations are sampled. It ends, or it hangs or crashes. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,7 +15,7 @@ static atomic_bool stop;
 static atomic_uint signals;
 static const char *library;
 
-/* What the library calls. */
+/* The library calls this. */
 void fill(void *block, size_t size, uint64_t seed) { memset(block, (int)seed, size); }
 
 static void handler(int number) {
@@ -23,7 +23,7 @@ static void handler(int number) {
     atomic_fetch_add(&signals, 1);
 }
 
-/* Deep stacks, that signals come into. */
+/* Deep stacks, which signals interrupt. */
 __attribute__((noinline)) static size_t deep(int depth) {
     char *volatile text = malloc(100 + (size_t)depth);
     size_t n = depth == 0 ? 1 : 1 + deep(depth - 1);

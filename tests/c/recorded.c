@@ -1,5 +1,5 @@
-// Programs for a process in which every block is recorded: mistakes with blocks of every length, and blocks that are
-// in use at the end.
+// Programs for a process in which every block is recorded: mistakes with blocks of every length, and blocks still in
+// use at the end.
 #include "check.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ __attribute__((noinline)) static void gives(char *given) {
     __asm__ volatile("" ::: "memory");
 }
 
-// The sizes that lie in slabs with others, on pages of their own, and in mappings.
+// Sizes of blocks that share slabs, have their own pages, or have mappings.
 static size_t size(void) { return strtoul(getenv("BYTES"), NULL, 10); }
 
 CASE(frees_twice) { block = takes(size()); gives(block); gives(block); }
@@ -56,7 +56,7 @@ CASE(frees_in_two_threads) {
     gives(block);
 }
 
-// A pointer to what is kept, which nothing here looks at.
+// Pointers to kept blocks, which nothing here reads.
 static void *volatile kept[16];
 
 CASE(keeps_some) {
@@ -86,7 +86,7 @@ CASE(keeps_some_in_a_child) {
     CHECK(waitpid(child, &status, 0) == child && status == 0, "%d", status);
 }
 CASE(keeps_some_of_many_places) {
-    // More places than are listed: each power of two is a kind of its own.
+    // More places than are listed: one for each power of two.
     for (size_t i = 1; i <= 14; i++) kept[i] = takes(100 * i * i);
     for (size_t i = 0; i < 30; i++) hide(malloc(hidden(8 << (i % 20))));
 }

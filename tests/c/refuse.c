@@ -1,9 +1,9 @@
-// Runs a program as an older kernel or a container's filter would: one system call, or one use of it, fails.
+// Runs a program as on an older kernel or under a container's filter: one system call, or one use of it, fails.
 //
 //   refuse CALL ARGUMENT MASK VALUE ERROR PROGRAM ARGUMENTS…
 //
-// All but the program are numbers. The call fails if (argument & mask) == value; with a mask of 0, always. The
-// filter is there from the program's first instruction on.
+// All but the program are numbers. The call fails if (argument & mask) == value; with a mask of 0, always. The filter
+// applies from the program's first instruction on.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/filter.h>

@@ -1,6 +1,6 @@
-/* Two hundred places that allocate. One leaks, one leaves few blocks in many spans, one keeps a cache that has
-   most; the others take and free. It begins with the first byte of its input, and works in rounds until that ends; or
-   it works as many rounds as it is told. */
+/* Two hundred places that allocate. One leaks, one leaves few blocks in many spans, one keeps a cache that holds most
+   memory; the others allocate and free. The program starts with the first byte of its input and works in rounds until
+   that ends, or for a given number of rounds. */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
         }
         for (int i = 0; i < 1000; i++) link_to(&leaked, leak());
         if (round < 4) {
-            /* Of a burst one block in 120 stays: three in each span. */
+            /* Of a burst, one block in 120 stays: three in each span. */
             for (int i = 0; i < ROUND; i++) batch[i] = i % 120 == 0 ? fragment() : temporary();
             for (int i = 0; i < ROUND; i++) {
                 if (i % 120 == 0) link_to(&kept, batch[i]);

@@ -96,8 +96,8 @@ CASE(system_and_popen) {
     end_noise();
 }
 
-// clone with a memory of its own, below the libc: no atfork handler runs. Only a
-// single-threaded program may do it, and it must work there.
+// clone with separate memory, beneath the libc: no atfork handler runs. Only a single-threaded
+// program may do it, and there it must work.
 static int allocate_in_clone(void *block) {
     free(block);
     for (size_t size = 1; size < 3 << 20; size = size * 2 + 1) {
@@ -117,9 +117,9 @@ CASE(raw_clone_of_a_single_threaded_program) {
     }
 }
 
-// Handlers of the program that allocate. .preinit_array runs before every library's
-// constructor, so these are registered before the allocator can register its own: they
-// run innermost, when it holds its locks.
+// The program's handlers, which allocate. .preinit_array runs before every library's constructor,
+// so these are registered before the allocator can register its own: they run innermost, while it
+// holds its locks.
 static _Atomic int prepared, continued, born;
 static void *around;
 static void prepare(void) {

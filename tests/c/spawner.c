@@ -1,4 +1,4 @@
-// Starts a program many times, in turn without and with a preloaded library, and prints the
+// Starts a program many times, alternately without and with a preloaded library, and prints the
 // shortest time of each kind in nanoseconds: what a start costs when nothing disturbs it.
 //
 // usage: spawner COUNT LIBRARY PROGRAM

@@ -1,6 +1,5 @@
-// What a program costs that does nothing: its resident set, in bytes, as the kernel counts
-// it page by page. Prints anonymous and file-backed memory apart. Uses no stdio, which would
-// allocate.
+// What a program costs that does nothing: its resident set in bytes, as the kernel counts it page
+// by page. Prints anonymous and file-backed memory separately. Uses no stdio, which would allocate.
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ int main(void) {
     text[length] = 0;
     const char *rss = strstr(text, "Rss:"), *anonymous = strstr(text, "Anonymous:");
     if (rss == NULL || anonymous == NULL) return 1;
-    // Both lines as they are: "Rss:    1234 kB".
+    // Both lines unchanged: "Rss:    1234 kB".
     write(1, rss, strchr(rss, '\n') + 1 - rss);
     write(1, anonymous, strchr(anonymous, '\n') + 1 - anonymous);
     return 0;

@@ -1,2 +1,2 @@
-// Does nothing, successfully. Linked statically, it can have nothing preloaded.
+// Does nothing, successfully. Statically linked, so nothing can be preloaded.
 int main(void) { return 0; }

@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
         close(1);
         close(2);
     } else if (!strcmp(what, "reuses")) {
-        /* A file of the program's own under every number that there is, standard error too. */
+        /* The program's own file under every descriptor, standard error included. */
         int own = open(argv[2], O_CREAT | O_WRONLY, 0600);
         for (int number = 2; number < 1024; number++)
             if (number != own)
@@ -44,11 +44,11 @@ int main(int argc, char **argv) {
         open("/dev/null", O_RDWR);
         dup2(0, 1);
         dup2(0, 2);
-        /* As those do that write what they are at into their arguments and environment. */
+        /* Like programs that write their status into their arguments and environment. */
         for (char **variable = environ; *variable; variable++)
             memset(*variable, 'x', strlen(*variable));
     } else if (!strcmp(what, "numbers")) {
-        /* The first number that is free, and every number that is not. */
+        /* The lowest free number, and every number that is not. */
         int next = open("/dev/null", O_RDONLY);
         printf("%d:", next);
         for (int number = 0; number < 4096; number++)

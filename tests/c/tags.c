@@ -1,5 +1,5 @@
-// What memory tags do for a hardened process, on a processor that has them ("on"), and that nothing is different where
-// there are none ("off"); or one mistake ("mistake"). Mistakes are made in children: each has to end at the access, or by masu's line.
+// What memory tags do for a hardened process on a processor that has them ("on"); that nothing differs without them
+// ("off"); or one mistake ("mistake"). Mistakes are made in children: each must end at the access, or with masu's line.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #define TAG_FAULT 9 // SEGV_MTESERR
 #define FAULTED 77
 
-// An arena of jemalloc's names, whose blocks are a first-class heap's.
+// An arena under jemalloc's names, whose blocks are a first-class heap's.
 __attribute__((weak)) int mallctl(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
 __attribute__((weak)) void *mallocx(size_t size, int flags);
 
@@ -35,7 +35,7 @@ static void on_fault(int signal, siginfo_t *info, void *context) {
     _exit(info->si_code == TAG_FAULT ? FAULTED : 1);
 }
 
-// How a child ends that makes a mistake: FAULTED, SIGABRT, or 0 if nobody minds.
+// How a child with a mistake ends: FAULTED, SIGABRT, or 0 if the mistake is not noticed.
 static int end_of(void (*mistake)(void)) {
     fflush(NULL);
     pid_t child = fork();
@@ -71,7 +71,7 @@ static void shrink_and_read(void) {
 static void no_tag(void) { sink = ((char *)plain(block))[3]; }
 static void free_without_tag(void) { free((void *)plain(block)); }
 
-// The next block in the same slot as one that was freed.
+// The next block in the slot of one that was freed.
 static char *next_in_slot(char *freed) {
     for (int i = 0; i < 1000000; i++) {
         char *p = malloc(90);
@@ -105,7 +105,7 @@ static int by_address(const void *a, const void *b) {
 
 enum { MANY = 3000 };
 
-// Blocks of a size side by side have different tags, all of which are used.
+// Adjacent blocks of a size have different tags, all of which are used.
 static void neighbours(char **blocks, size_t count, size_t stride) {
     unsigned seen = 0, pairs = 0;
     qsort(blocks, count, sizeof *blocks, by_address);
@@ -171,14 +171,14 @@ static void correct(int on) {
         }
         for (int i = 0; i < MANY; i++)
             free(blocks[i]);
-        // Their pages go back, and their tags with them.
+        // Their pages go back, and the tags with them.
         malloc_trim(0);
     }
     for (int i = 0; i < MANY; i++)
         memset(blocks[i] = malloc(24), 1, 24);
     if (on)
         neighbours(blocks, MANY, 32);
-    // The kernel takes tagged pointers.
+    // The kernel accepts tagged pointers.
     int ends[2];
     CHECK(pipe(ends) == 0 && write(ends[1], blocks[0], 24) == 24 && read(ends[0], blocks[1], 24) == 24);
     for (int i = 0; i < MANY; i++)

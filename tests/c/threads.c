@@ -1,4 +1,4 @@
-// Blocks that cross threads: freed by others, after their thread died, in bulk.
+// Blocks that cross threads: freed by others, after their thread has ended, in bulk.
 #include "check.h"
 #include "doors.h"
 
@@ -71,8 +71,8 @@ CASE(blocks_of_a_dead_thread_can_be_reallocated_by_others) {
     }
 }
 
-// A table whose slots are exchanged by all threads at random: who allocated a block
-// has no influence on who frees it.
+// A table whose slots all threads exchange at random: which thread allocated a block has no
+// influence on which thread frees it.
 enum { slots = 2000, seconds = 1 };
 struct cell {
     void *block;
@@ -120,7 +120,7 @@ CASE(threads_free_each_others_blocks) {
     empty_the_exchange();
 }
 
-// The same, with threads that die and are born all the time.
+// The same, with threads that end and start all the time.
 static void *exchange_briefly(void *seed) {
     uint64_t random = (uintptr_t)seed;
     for (int i = 0; i < 200; i++) {
@@ -149,8 +149,8 @@ CASE(short_lived_threads_free_each_others_blocks) {
     empty_the_exchange();
 }
 
-// 32 kinds per thread on a stack of 16 KiB, with the libc's share of it: no entry point
-// may be greedy.
+// 32 kinds per thread on a stack of 16 KiB, with the libc's share of it: no function may need much
+// stack.
 static void *live_on_a_small_stack(void *unused) {
     (void)unused;
     void *blocks[kinds];
@@ -167,7 +167,7 @@ static void *live_on_a_small_stack(void *unused) {
 CASE(a_stack_of_16_kib_is_enough) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
-    // Where that is too little for the C library, as small a one as it allows: 128 KiB on AArch64.
+    // If that is too little for the C library, the smallest that it allows: 128 KiB on AArch64.
     size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN), size = least > 16384 ? least : 16384;
     CHECK(pthread_attr_setstacksize(&attributes, size) == 0, "%zu bytes are refused", size);
     for (int i = 0; i < 20; i++) {

@@ -1,5 +1,5 @@
-// The end of a thread: destructors of pthread keys allocate and free, in every order
-// relative to the allocator's own clean-up, and the memory is not lost.
+// The end of a thread: destructors of pthread keys allocate and free, in every order relative to the allocator's own
+// clean-up, and no memory is lost.
 #include "check.h"
 #include "doors.h"
 
@@ -42,7 +42,7 @@ static void free_what_was_left(void) {
     left_count = 0;
 }
 
-// What a destructor does is the low part of its value; the rest is how often it comes again.
+// The low part of a destructor's value says what it does; the rest, how often it is called again.
 enum { only_free, only_allocate, both, leave, actions };
 struct value {
     int action, again;
@@ -136,7 +136,7 @@ CASE(first_allocation_in_a_key_destructor) {
     free_what_was_left();
 }
 
-// Each dying thread frees what the previous one allocated while it died.
+// Each exiting thread frees what the previous one allocated while exiting.
 static _Atomic(void *) baton;
 static void pass_the_baton(void *unused) {
     (void)unused;
@@ -162,10 +162,10 @@ CASE(dying_threads_free_what_dying_threads_allocated) {
     free(baton);
 }
 
-// Allocating after the allocator's own clean-up must not make new heaps for ever.
+// Allocating after the allocator's own clean-up must not create new heaps for ever.
 static void *die_badly(void *unused) {
     (void)unused;
-    // Four rounds of destructors in all: a fifth would never be called, and its value lost.
+    // Four rounds of destructors in all: a fifth would never be called, and its value would be lost.
     for (int key = 0; key < many; key += 8) set(key, both, 3);
     return NULL;
 }
@@ -204,7 +204,7 @@ CASE(threads_that_meet_malloc_as_they_end_leave_nothing) {
     CHECK(resident_kib() < before + 1500, "%ld -> %ld KiB", before, resident_kib());
 }
 
-// The C library frees what it has kept of an earlier thread on one that ends, after all destructors.
+// When a thread ends, the C library frees what it kept of earlier threads, after all destructors.
 static _Atomic int asleep;
 static void *only_sleep(void *unused) {
     sleep_ms(1);
@@ -237,7 +237,7 @@ CASE(detached_threads_that_never_allocate_leave_nothing) {
     pthread_attr_destroy(&detached);
 }
 
-// The same of many threads at once: the ending one's stack is so long that the library gives up those that it has kept.
+// The same with many threads at once: the exiting one's stack is so long that the library gives up its cached ones.
 static pthread_barrier_t all_run;
 static void *only_meet(void *unused) {
     pthread_barrier_wait(&all_run);

@@ -1,4 +1,4 @@
-// Objects until there is no memory: the exception arrives, and can be told.
+// Objects until memory runs out: the exception arrives, and can be reported.
 #include <iostream>
 #include <memory>
 #include <new>

@@ -73,7 +73,7 @@ CASE(unwinding_runs_the_destructors_of_the_callers) {
 
 static int calls;
 
-// Three calls that change nothing; at the fourth, the handler takes itself out.
+// Three calls that change nothing; at the fourth, the handler removes itself.
 static void give_up_after_four() {
     free(malloc(1000)); // a handler may allocate
     if (++calls == 4) std::set_new_handler(nullptr);
@@ -170,7 +170,7 @@ CASE(new_handler_that_makes_room_is_rewarded) {
     rlimit tight = {rlim_t(status_field("VmSize:")) * 1024 + (64 << 20), RLIM_INFINITY};
     CHECK(setrlimit(RLIMIT_AS, &tight) == 0, "setrlimit");
     std::set_new_handler(release_the_reserve);
-    // Far more than any allocator keeps at hand; possible again once the limit is gone.
+    // Far more than any allocator caches; possible again once the limit is gone.
     char *block = static_cast<char *>(::operator new(std::size_t(20) << 30));
     CHECK(calls == 1, "%d calls", calls);
     block[0] = block[(std::size_t(20) << 30) - 1] = 1;

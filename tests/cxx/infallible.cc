@@ -1,5 +1,5 @@
-// `operator new` for which there is no memory, in a process with or without jemalloc's option
-// `experimental_infallible_new`. The argument says what is to happen.
+// `operator new` when there is no memory, in a process with or without jemalloc's option
+// `experimental_infallible_new`. The argument says what should happen.
 #include <jemalloc/jemalloc.h>
 
 #include <cstdio>
@@ -50,7 +50,7 @@ int main(int count, char **arguments) {
         for (int form = 0; form < 8; form++)
             if (every_form(form)) return 5;
         if (!on || told != 8) return 6;
-        // What can be had is had.
+        // Possible requests succeed.
         delete new long(4);
     } else {
         every_form(0);

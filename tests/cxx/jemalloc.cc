@@ -1,5 +1,5 @@
-// A C++ program as one writes it for jemalloc: an allocator with a caller's alignment, growth by
-// rallocx, statistics by mallctl. Prints "ok".
+// A typical C++ program for jemalloc: an allocator with a caller's alignment, growth by rallocx,
+// statistics by mallctl. Prints "ok".
 #include <jemalloc/jemalloc.h>
 
 #include <cstdint>

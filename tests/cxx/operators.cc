@@ -1,5 +1,5 @@
-// Every form of operator new and delete, called by name: a new-expression lets the
-// compiler choose, and remove, what a test wants to see.
+// Every form of operator new and delete, called by name: in a new-expression the compiler may
+// choose or remove what a test wants to see.
 #include "../c/check.h"
 
 #include <malloc.h>

@@ -1,5 +1,5 @@
-// Threads that load and unload libraries, throw, fork, exit and take signals, while nearly everything they allocate
-// is a sample. It ends, or it hangs or crashes.
+// Threads that load and unload libraries, throw, fork, exit and take signals, while nearly all allocations are sampled.
+// It ends, or it hangs or crashes.
 #include <atomic>
 #include <csignal>
 #include <cstdio>

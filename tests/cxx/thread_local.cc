@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-// Holds memory of several kinds and, when it dies, makes more of it.
+// Holds memory of several kinds and, when destroyed, allocates more.
 struct Holder {
     std::string text;
     std::map<int, std::string> table;
@@ -49,8 +49,8 @@ CASE(thread_local_objects_allocate_while_they_die) {
         }
 }
 
-// Blocks move between a dying thread and its successor. Every thread of this file has a testator, as the
-// thread-local objects of a file are made together, so several may die at once.
+// Blocks pass from an exiting thread to its successor. Every thread of this file has a testator, as a file's
+// thread-local objects are created together, so several may exit at once.
 static std::mutex inheriting;
 static std::vector<std::unique_ptr<Holder>> inheritance;
 struct Testator {
@@ -70,7 +70,7 @@ CASE(thread_local_objects_outlive_their_thread) {
     inheritance.clear();
 }
 
-// Static objects die after main, in reverse order of birth; this says so at the end.
+// Static objects are destroyed after main, in reverse order; this one says so at the end.
 struct Farewell {
     Holder holder{7};
     bool wanted = false;
@@ -91,7 +91,7 @@ CASE(static_objects_die_after_main) {
     of_main.text += "x";
 }
 
-// An exception that crosses threads is made in one and freed in another.
+// An exception that crosses threads is created in one and freed in another.
 CASE(exceptions_cross_threads) {
     for (int i = 0; i < 200; i++) {
         std::exception_ptr error;

@@ -1,5 +1,4 @@
-// What the interface says of one thing in several places must be the same: sizes, accounts,
-// settings.
+// What the interface says about one thing in several places must agree: sizes, accounts, settings.
 #include "door.h"
 
 #include <pthread.h>
@@ -11,7 +10,7 @@ static size_t listed(const char *before, unsigned i) {
     return size;
 }
 
-// Grows a block class by class and shrinks it the same way back: each request gives one size.
+// Grows a block class by class and shrinks it the same way: each request gives one size.
 static void up_and_down(int flags) {
     static size_t sizes[1024];
     void *block = mallocx(1, flags);
@@ -74,7 +73,7 @@ CASE(xallocx_keeps_small_and_large_apart) {
         int flags = own ? MALLOCX_ARENA(arena) : 0;
         void *block = mallocx(large[3], flags);
         CHECK(xallocx(block, large[1], 0, flags) == large[1], "%zu", sallocx(block, 0));
-        // Large stays large, and as it is.
+        // It stays large, and keeps its size.
         for (size_t size = 1; size <= small; size += size / 2 + 1)
             CHECK(xallocx(block, size, 0, flags) == large[1], "%zu for %zu", sallocx(block, 0),
                   size);
@@ -95,7 +94,7 @@ CASE(xallocx_keeps_small_and_large_apart) {
     }
 }
 
-// Both words, read as a program does: by value, and at their places.
+// Both words, read as programs do: by value, and at their addresses.
 static void account(uint64_t *allocated, uint64_t *deallocated) {
     READ("thread.allocated", allocated);
     READ("thread.deallocated", deallocated);
@@ -177,8 +176,8 @@ static void *at_work(void *p) {
 
 CASE(a_threads_account_is_exact_when_it_reads_it) {
     at_work(NULL);
-    // More than the first eight borrow their first blocks,
-    // and a later one takes an earlier one's heap.
+    // Threads beyond the first eight borrow their first blocks, and a later one takes an earlier
+    // one's heap.
     pthread_t threads[12];
     for (int round = 0; round < 3; round++) {
         for (uintptr_t t = 0; t < 12; t++)
@@ -189,7 +188,7 @@ CASE(a_threads_account_is_exact_when_it_reads_it) {
     for (int t = 0; t < 1; t++) CHECK(pthread_create(&threads[t], NULL, stranger, NULL) == 0,
         "no thread");
     pthread_join(threads[0], NULL);
-    // What others freed of it is not its own doing.
+    // What others freed of its blocks is not in its account.
     at_work(NULL);
 }
 

@@ -101,7 +101,7 @@ CASE(rallocx_keeps_contents_and_alignment_through_growth_and_shrinking) {
                 size_t kept = had < size ? had : size;
                 if (kept > 1) {
                     size_t same = first_difference(block, kept, 3);
-                    // The last word of the pattern is whole only up to a multiple of eight.
+                    // The last word of the pattern is complete only up to a multiple of eight.
                     CHECK(same >= kept / 8 * 8, "byte %zu of %zu", same, kept);
                 }
                 fill(block, size, 3);
@@ -177,7 +177,7 @@ CASE(xallocx_refuses_the_impossible_and_changes_nothing) {
     size_t real = sallocx(block, 0);
     CHECK(xallocx(block, PTRDIFF_MAX, 0, 0) == real, "%zu", real);
     CHECK(xallocx(block, (size_t)1 << 60, 0, 0) == real, "%zu", real);
-    // Not aligned to as much as is asked: nothing can be done without moving.
+    // Not as aligned as requested: nothing can be done without moving.
     unsigned char *small = mallocx(64, 0);
     while ((uintptr_t)small % 4096 == 0) small = mallocx(64, 0);
     CHECK(xallocx(small, 64, 0, MALLOCX_ALIGN(4096)) == sallocx(small, 0), "%p", (void *)small);

@@ -1,4 +1,4 @@
-// Arenas that a program makes: blocks of their own, reset, destroyed.
+// Arenas that a program creates: separate blocks, reset, destroyed.
 #include "door.h"
 
 #include <pthread.h>
@@ -37,7 +37,7 @@ CASE(blocks_lie_in_the_arena_that_was_named) {
             CHECK(arena_of(block) == arena, "moved to %u", arena_of(block));
             CHECK(first_difference(block, sizes[s] & ~(size_t)7, s) == (sizes[s] & ~(size_t)7),
                   "%zu", sizes[s]);
-            // Freed by plain free, as well as by its own kind.
+            // Freed by plain free as well as by dallocx.
             if (s % 2) free(block);
             else dallocx(block, flags);
         }
@@ -92,7 +92,7 @@ CASE(a_pointer_to_no_block_lies_in_no_arena) {
     for (int i = 0; i < 9; i++) {
         size_t length = sizeof arena;
         int error = mallctl("arenas.lookup", &arena, &length, &pointers[i], sizeof *pointers);
-        // jemalloc knows the pages of small blocks only.
+        // jemalloc looks up only the pages of small blocks.
         CHECK(error == EINVAL || (error == 0 && arena != 77), "pointer %d: %d, %u", i, error, arena);
     }
     for (int i = 0; i < 6; i++) {
@@ -170,14 +170,14 @@ static size_t of_arena(unsigned arena, const char *what) {
     return value;
 }
 
-// Redis does so for the arena of its scripts, and ends if a name is not there.
+// Redis does so for the arena of its scripts, and exits if a name is missing.
 CASE(blocks_resized_beside_the_threads_arena_have_the_size_that_was_said) {
     unsigned arena = create(), zero = 0;
     enum { COUNT = 200 };
     void *blocks[COUNT];
     for (int i = 0; i < COUNT; i++) blocks[i] = mallocx(100, 0);
     CHECK(WRITE("thread.arena", arena) == 0, "%u", arena);
-    // Larger blocks than the ones for 4000 bytes are at hand.
+    // Blocks larger than those for 4000 bytes are cached.
     for (int i = 0; i < 20; i++) free(hide(malloc(4200)));
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = rallocx(blocks[i], 4000, MALLOCX_ZERO);
@@ -222,8 +222,7 @@ CASE(figures_of_an_arena_can_be_counted_through) {
     CHECK(blocks == COUNT && wasted < 1 << 20, "%zu blocks, %zu wasted", blocks, wasted);
 }
 
-// Forks beside a thread that has no memory of its own, while it is at work. The child needs
-// arenas too.
+// Forks beside a working thread that has no memory of its own. The child needs arenas too.
 static _Atomic int stop;
 static void *with_arenas(void *unused) {
     while (!stop) {

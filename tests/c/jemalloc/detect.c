@@ -1,5 +1,5 @@
 // How libraries find out at run time whether the allocator is jemalloc: weak references to ten
-// functions, and a word that moves. If all hold, they call them for the rest of the program.
+// functions, and a counter that moves. If all hold, they call them from then on.
 #include "../check.h"
 
 #include <stdbool.h>

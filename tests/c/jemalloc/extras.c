@@ -137,7 +137,7 @@ CASE(every_class_in_use_is_inspected) {
     for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
 }
 
-// Where jemalloc sets the new value before it refuses the old one's length.
+// jemalloc sets the new value before it refuses the old one's length.
 CASE(a_wrong_length_changes_no_setting) {
     char limit[40];
     unsigned arena;
@@ -163,7 +163,7 @@ CASE(a_wrong_length_changes_no_setting) {
         length = size;
         CHECK(mallctl(name, &now, &length, NULL, 0) == 0, "%s", name);
         CHECK(now == old, "%s: %ld, then %ld", name, (long)old, (long)now);
-        // With the right one it is set, and the old value is the former.
+        // With the right one the new value is set, and the former one is returned.
         length = size;
         error = mallctl(name, &now, &length, &settings[n].new, size);
         CHECK(error == 0 && now == old, "%s: %d, %ld", name, error, (long)now);

@@ -36,8 +36,8 @@ static void build(void) {
     dallocx(bitmap, 0);
 }
 
-// Each page is faulted in once at most, by a move of pages instead of a copy, and fewer times where
-// the kernel gives huge pages.
+// Each page is faulted in at most once, since pages move instead of being copied, and less often
+// where the kernel gives huge pages.
 CASE(growing_touches_every_page_once) {
     long before = faults();
     build();
@@ -45,7 +45,7 @@ CASE(growing_touches_every_page_once) {
     CHECK(faults() - before < pages + pages / 16, "%ld faults", faults() - before);
 }
 
-// Run with a decay time that does not end.
+// Run with an endless decay time.
 CASE(growing_again_finds_the_pages_of_the_last_time) {
     build();
     build();
@@ -89,7 +89,7 @@ CASE(memory_is_back_soon_after_the_decay_time_is_shortened) {
     CHECK(after <= before - (64 << 10), "%ld KiB to %ld KiB", before, after);
 }
 
-// As build() by allocating, copying and freeing.
+// Like build(), by allocating, copying and freeing.
 static void build_by_copying(void) {
     size_t capacity = STEP;
     unsigned char *data = mallocx(capacity, MALLOCX_ALIGN(64));
@@ -109,8 +109,8 @@ static void build_by_copying(void) {
     dallocx(data, 0);
 }
 
-// Run with a decay time that does not end. No block kept is as long as what is asked for next: their
-// pages move to where it lies. The last block's second half is faulted in each time.
+// Run with an endless decay time. No kept block is as long as the next one requested: their pages
+// move to the new place. The last block's second half is faulted in each time.
 CASE(copying_again_finds_the_pages_of_the_last_time) {
     build_by_copying();
     build_by_copying();
@@ -122,15 +122,15 @@ CASE(copying_again_finds_the_pages_of_the_last_time) {
     }
 }
 
-// Run with a decay time that does not end. What was outgrown is not resident beside its successor.
+// Run with an endless decay time. Outgrown blocks are not resident beside their successor.
 CASE(copying_holds_no_more_than_the_block_at_its_end) {
     for (int round = 0; round < 4; round++) build_by_copying();
     long peak = status_field("VmHWM:");
     CHECK(peak < (long)(FINAL >> 10) * 9 / 8, "%ld KiB", peak);
 }
 
-// Buffers of many sizes that replace each other have the pages of those before, and take little more
-// than what is live.
+// Buffers of many sizes that replace each other take over their predecessors' pages, and need little
+// more than the live bytes.
 CASE(buffers_that_replace_each_other_need_few_fresh_pages) {
     enum { BUFFERS = 12, ROUNDS = 200 };
     static unsigned char *buffers[BUFFERS];

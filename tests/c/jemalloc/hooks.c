@@ -1,5 +1,5 @@
-// Arenas whose memory the program provides. The hooks here are strict: they know every extent and what
-// its pages may hold, and end the program over whatever the manual does not allow.
+// Arenas whose memory the program provides. The hooks here are strict: they know every extent and what its pages may
+// contain, and end the program over anything that the manual does not allow.
 #include "door.h"
 
 #include <pthread.h>
@@ -10,10 +10,10 @@
 enum { PAGE = 4096, MOST = 4096 };
 #define UNIT ((size_t)2 << 20)
 
-// What the hooks refuse, and count.
+// What the hooks can refuse, and count.
 enum what { ALLOC, DALLOC, DESTROY, COMMIT, DECOMMIT, LAZY, FORCED, SPLIT, MERGE, KINDS };
 static atomic_uint calls[KINDS], refusals[KINDS];
-// Which kinds refuse always, and of how many calls of the others one does; 0: none.
+// The kinds that always refuse; of the other calls, one in `one_in` is refused (0: none).
 static unsigned refused;
 static unsigned one_in;
 
@@ -34,7 +34,7 @@ static bool refuses(enum what kind) {
     return no;
 }
 
-// A hook may allocate: the common memory serves it whatever arena the thread is bound to.
+// A hook may allocate: the common memory serves it, whichever arena the thread is bound to.
 static void use_malloc(void) {
     void *block = malloc(100);
     unsigned arena = 99;
@@ -138,7 +138,7 @@ static char *part(void *addr, size_t size, size_t offset, size_t length) {
     return (char *)addr + offset;
 }
 
-// A hook of one kind stands still, once, until the test lets it go on.
+// A hook of one kind stops, once, until the test lets it go on.
 static atomic_int stops = KINDS, stands = KINDS;
 
 static void may_stop(enum what kind) {
@@ -154,7 +154,7 @@ static bool commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset
     may_stop(COMMIT);
     char *at = part(addr, size, offset, length);
     if (refuses(COMMIT)) return true;
-    // Zeroed, also what was committed: that would be a mistake.
+    // Zeroes committed pages too: committing them again would be a mistake.
     madvise(at, length, MADV_DONTNEED);
     mprotect(at, length, PROT_READ | PROT_WRITE);
     return false;
@@ -167,7 +167,7 @@ static bool decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offs
     use_malloc();
     if (refuses(DECOMMIT)) return true;
     madvise(at, length, MADV_DONTNEED);
-    // Whoever touches it before it is committed again dies.
+    // Touching it before it is committed again is fatal.
     mprotect(at, length, PROT_NONE);
     return false;
 }
@@ -177,7 +177,7 @@ static bool purge_lazy(extent_hooks_t *hooks, void *addr, size_t size, size_t of
     (void)hooks, (void)arena;
     char *at = part(addr, size, offset, length);
     if (refuses(LAZY)) return true;
-    // What it holds now is not certain.
+    // Its contents are now undefined.
     memset(at, 0xc7, length);
     return false;
 }
@@ -281,7 +281,7 @@ CASE(every_block_of_such_an_arena_lies_in_hook_memory) {
                   flags));
             CHECK(malloc_usable_size(block) == real, "%zu", malloc_usable_size(block));
             memset(block, 0x5a, real);
-            // By every way there is.
+            // In every possible way.
             if (lg % 3 == 0) dallocx(block, flags);
             else if (lg % 3 == 1) free(block);
             else sdallocx(block, sizes[s], flags);
@@ -298,7 +298,7 @@ CASE(blocks_move_in_and_out_and_stay_in_when_they_are_resized) {
     size_t had = 10;
     fill(block, 10, 1);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-        // The first moves it in; the others may, or not, name the arena.
+        // The first call moves it in; the others may or may not name the arena.
         block = s % 2 ? realloc(block, sizes[s]) : rallocx(block, sizes[s], flags);
         CHECK(block && is_hooked(block) && arena_of(block) == arena, "%zu: %p", sizes[s],
               (void *)block);
@@ -314,7 +314,7 @@ CASE(blocks_move_in_and_out_and_stay_in_when_they_are_resized) {
 }
 
 CASE(zeroed_blocks_are_zero_whatever_the_hooks_leave) {
-    // What pages hold when they come, and which way they are purged.
+    // What fresh pages contain, and which way they are purged.
     for (int dirty = 0; dirty < 2; dirty++)
         for (int decommitted = 0; decommitted < 2; decommitted++)
             for (unsigned way = 0; way < 4; way++) {
@@ -354,17 +354,17 @@ CASE(what_is_free_goes_from_the_most_permanent_way_to_the_least) {
     char *block = mallocx(8 << 20, flags);
     memset(block, 1, 8 << 20);
     CHECK(calls[ALLOC] == 1 && extent_count == 1, "%u calls", (unsigned)calls[ALLOC]);
-    // Its second half: split off, and back.
+    // Its second half is split off, and comes back.
     CHECK(xallocx(block, 4 << 20, 0, flags) == 4 << 20, "%zu", sallocx(block, 0));
     CHECK(to(arena, ".purge") == 0 && calls[SPLIT] == 1 && calls[DALLOC] == 1 && extent_count == 1,
           "%u, %u",
           (unsigned)calls[SPLIT], (unsigned)calls[DALLOC]);
-    // It grows back over what is no longer there.
+    // It grows back over the missing half.
     CHECK(xallocx(block, 8 << 20, 0, flags) == 8 << 20, "%zu", sallocx(block, 0));
     CHECK(calls[ALLOC] == 2 && calls[MERGE] == 1 && extent_count == 1, "%u",
           (unsigned)calls[MERGE]);
     memset(block, 2, 8 << 20);
-    // One way after the other is refused.
+    // One way after another is refused.
     static const enum what ways[] = {SPLIT, DALLOC, DECOMMIT, FORCED, LAZY};
     for (int way = 0; way < 5; way++) {
         CHECK(xallocx(block, 4 << 20, 0, flags) == 4 << 20, "%zu", sallocx(block, 0));
@@ -400,8 +400,7 @@ CASE(pages_of_a_unit_in_use_are_purged_by_themselves) {
     CHECK(calls[DECOMMIT] == 1 && calls[DALLOC] == 0 && calls[SPLIT] == 0, "%u",
           (unsigned)calls[DECOMMIT]);
     refused = 1 << COMMIT;
-    // Nothing can be had where memory cannot be committed,
-    // and nothing is lost; the hooks give other memory then.
+    // Requests fail while memory cannot be committed, and nothing is lost; afterwards the hooks give other memory.
     CHECK(mallocx(600000, flags) == NULL, "memory that is not there");
     refused = 0;
     CHECK((goes = mallocx(600000, flags)), "nothing to be had");
@@ -454,7 +453,7 @@ CASE(hooks_may_be_few) {
     }
     CHECK(extent_count == 2, "what was kept is not used again: %zu extents", extent_count);
     CHECK(to(arena, ".destroy") == 0, "destroy");
-    // Nobody took them back.
+    // No hook took them back.
     while (extent_count) drop((void *)extents[0].at, extents[0].size);
 }
 
@@ -484,7 +483,7 @@ CASE(default_hooks_can_be_read_called_and_wrapped) {
     CHECK(!before->merge(before, at, UNIT, at + UNIT, 3 * UNIT, true, arena), "refused");
     CHECK(!before->dalloc(before, at, 4 * UNIT, true, arena), "refused");
 
-    // An arena that has blocks gets hooks: what it has stays, what comes is the hooks'. And back.
+    // An arena with blocks gets hooks: its blocks stay, new ones are the hooks'. Then back.
     int flags = MALLOCX_ARENA(arena);
     char *old = mallocx(100, flags), *large = mallocx(3 << 20, flags);
     calm();
@@ -508,7 +507,7 @@ CASE(default_hooks_can_be_read_called_and_wrapped) {
     dallocx(new, 0);
     dallocx(large, 0);
     CHECK(to(arena, ".destroy") == 0, "destroy");
-    // Not for the memory of all, and not null.
+    // Not for the common memory, and not null.
     CHECK(mallctl("arena.0.extent_hooks", NULL, NULL, &table, sizeof table) == EPERM, "arena 0");
     table = NULL;
     arena = create();
@@ -528,11 +527,11 @@ static unsigned next(unsigned *seed) {
     return *seed;
 }
 
-// Blocks that threads hand to each other.
+// Blocks that threads pass to each other.
 enum { SHELF = 64 };
 static _Atomic(unsigned char *) shelf[SHELF];
 
-// A block's first eight bytes say how long it is, and the rest follows from that.
+// A block's first eight bytes hold its length, from which the rest follows.
 static void check_block(unsigned char *block) {
     size_t size = *(size_t *)block;
     CHECK(size >= 8 && size <= sallocx(block, 0), "%zu of %zu", size, sallocx(block, 0));
@@ -628,7 +627,7 @@ CASE(threads_share_an_arena_whatever_its_hooks_refuse) {
     }
 }
 
-// Three blocks of a unit each in one extent, which begins at the first one. Nothing decays.
+// Three blocks of a unit each in one extent, which begins at the first. Nothing decays.
 static unsigned create_three(char *parts[3]) {
     unsigned arena = create();
     int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
@@ -644,7 +643,7 @@ static unsigned create_three(char *parts[3]) {
     return arena;
 }
 
-// Frees a block whose pages are decommitted then, and stay in the extent.
+// Frees a block; its pages are then decommitted, and stay in the extent.
 static void decommit_block(unsigned arena, char *block) {
     refused = 1 << DALLOC | 1 << SPLIT;
     unsigned before = calls[DECOMMIT];
@@ -743,7 +742,7 @@ CASE(a_reset_arena_serves_again_and_a_destroyed_one_gives_all_back) {
     }
     work_together(arena, 200, 300);
     memset((void *)shelf, 0, sizeof shelf);
-    // What dalloc will not have, destroy must.
+    // What dalloc refuses, destroy must take.
     refused = 1 << DALLOC;
     end(arena);
     CHECK(calls[DESTROY] != 0, "not destroyed");
@@ -760,7 +759,7 @@ CASE(a_childs_arena_is_its_own) {
         CHECK(pthread_create(&threads[t], NULL, work, &tasks[t]) == 0, "no thread");
     }
     for (int round = 0; round < 20; round++) {
-        // The test's own lock, as the program's own fork handlers would.
+        // The test's own lock is taken, as a program's fork handlers would.
         pthread_mutex_lock(&lock);
         pid_t child = fork();
         pthread_mutex_unlock(&lock);
@@ -811,7 +810,7 @@ CASE(hook_memory_counts_in_the_figures) {
     READ("stats.resident", &resident);
     READ("stats.mapped", &mapped);
     CHECK(active <= resident && resident <= mapped, "%zu, %zu, %zu", active, resident, mapped);
-    // A limit holds for memory of hooks too.
+    // Limits apply to memory from hooks too.
     size_t limit = 1 << 20;
     CHECK(WRITE(with_number(name, "arena.", arena, ".limit"), limit) == 0, "limit");
     CHECK(mallocx(600000, flags) == NULL, "beyond the limit");
@@ -832,7 +831,7 @@ CASE(free_pages_decay) {
     CHECK(extent_count == 2, "%zu extents", extent_count);
     for (int i = 0; i < 100 && extent_count > 1; i++) {
         usleep(10000);
-        // Whoever frees next sees to it.
+        // The next free sees to it.
         dallocx(mallocx(20000, flags), 0);
     }
     CHECK(calls[DALLOC] != 0, "nothing went back");

@@ -61,13 +61,13 @@ CASE(a_wrong_length_is_einval_and_copies_what_fits) {
     CHECK(mallctl("arenas.dirty_decay_ms", NULL, NULL, &narrow, 1) == EINVAL, "a short time");
 }
 
-// What a call with a wrong place for the old value would make is not made, and nothing is set.
+// A call with a wrong place for the old value creates nothing and sets nothing.
 CASE(a_wrong_length_changes_nothing) {
     const char *makers[] = {"arenas.create", "tcache.create", "experimental.arenas_create_ext"};
     unsigned before, after, made;
     READ("arenas.narenas", &before);
     for (int n = 0; n < 3; n++) {
-        // More than there are numbers.
+        // More often than there are numbers.
         for (int i = 0; i < 1500; i++) {
             uint64_t wide = 7;
             size_t length = sizeof wide;
@@ -157,7 +157,7 @@ CASE(size_classes_can_be_counted_through) {
         size_t size, length = sizeof size;
         CHECK(mallctlbymib(mib, depth, &size, &length, NULL, 0) == 0, "%zu", mib[2]);
         CHECK(size > last, "%zu after %zu", size, last);
-        // A page sharp is for those who want it aligned.
+        // An exact page is for aligned requests.
         CHECK(nallocx(size, MALLOCX_ALIGN(size & -size)) == size, "%zu", size);
         CHECK(nallocx(last + 1, 0) == size, "%zu", last + 1);
         char name[64];
@@ -274,7 +274,7 @@ CASE(figures_of_all_arenas_can_be_read) {
     size_t active;
     READ("stats.arenas.4096.pactive", &active);
     CHECK(active >= COUNT * 384 / 4096, "%zu pages", active);
-    // The class of 384 bytes, by counting through as Redis does.
+    // The class of 384 bytes, found by iterating as Redis does.
     size_t mib[6], depth = 6, size_mib[4], size_depth = 4, size, held = 0, slabs = 0;
     CHECK(mallctlnametomib("stats.arenas.4096.bins.0.curregs", mib, &depth) == 0, "curregs");
     CHECK(mallctlnametomib("arenas.bin.0.size", size_mib, &size_depth) == 0, "size");
@@ -429,7 +429,7 @@ CASE(a_purge_gives_back_what_is_free) {
     CHECK(after < before - 24 * 1024, "%ld KiB to %ld KiB", before, after);
     CHECK(act("arena.4096.decay") == 0, "decay");
     CHECK(act("arena.777.purge") != 0, "an arena that is not there");
-    // The old way to say all.
+    // The old way to name all arenas.
     unsigned arenas;
     char name[64];
     READ("arenas.narenas", &arenas);
@@ -496,8 +496,8 @@ CASE(a_profile_can_be_taken_at_run_time) {
     CHECK(WRITE("prof.active", off) == 0, "off");
 }
 
-// Names, one to a line, come from the environment: reading each gives a value of one length and no
-// other, and writing nothing, or a length that cannot be, changes nothing.
+// The names come from the environment, one per line: reading one gives a value of exactly one
+// length, and writing nothing, or with an impossible length, changes nothing.
 CASE(every_name_answers) {
     char *names = strdup(getenv("NAMES"));
     int count = 0;

@@ -1,5 +1,5 @@
-// The names that programs and libraries use, written down program by program: whatever becomes of the
-// library's own table, these are there.
+// The names that programs and libraries use, listed by program: whatever becomes of the library's own table, these
+// exist.
 #include "door.h"
 
 static void all_are_there(const char *program, const char *const *names) {
@@ -8,7 +8,7 @@ static void all_are_there(const char *program, const char *const *names) {
         for (const char *c = *names; *c; c++) dots += *c == '.';
         CHECK(mallctlnametomib(*names, mib, &depth) == 0, "%s: %s", program, *names);
         CHECK(depth == dots, "%s: %s has %zu components", program, *names, depth);
-        // What does something refuses to be read, and some values are shorter; all of them are known.
+        // Names of actions cannot be read, and some values are shorter; but all names are known.
         uint64_t value = 0;
         size_t length = sizeof value;
         int error = mallctl(*names, &value, &length, NULL, 0);

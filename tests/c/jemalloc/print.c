@@ -36,7 +36,7 @@ CASE(json_is_printed_in_one_object) {
     const char *start = "{\"jemalloc\":{\"version\"";
     CHECK(strncmp(json, start, strlen(start)) == 0, "%.60s", json);
     fwrite(json, 1, length, stdout);
-    // Before the runner writes, which has no buffer.
+    // Before the runner writes, which uses no buffer.
     fflush(stdout);
 }
 
@@ -74,7 +74,7 @@ static long decay(void) {
     return milliseconds;
 }
 
-// Run with MALLOC_CONF and MASU_DECAY as told by the last part of the name.
+// Run with MALLOC_CONF and MASU_DECAY as the last part of the name says.
 CASE(conf_decay_is_default) { CHECK(decay() == 500, "%ld", decay()); }
 CASE(conf_decay_is_1234) { CHECK(decay() == 1234, "%ld", decay()); }
 CASE(conf_decay_is_never) { CHECK(decay() == -1, "%ld", decay()); }

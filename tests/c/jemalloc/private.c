@@ -1,4 +1,4 @@
-// A program with an allocator of its own beside the C library's: blocks of one are unknown to the
+// A program with a separate allocator beside the C library's: blocks of one are unknown to the
 // other, and both work. Built twice, with two prefixes, it has three allocators.
 #include <malloc.h>
 #include <stdint.h>
@@ -22,7 +22,7 @@ int ENTRY(void) {
         if (!blocks[i] || (i % 2 && (uintptr_t)blocks[i] % 64)) return 1;
         memset(blocks[i], i, size);
         void *other = malloc(size);
-        // The other allocator's block is none of this one's: glibc itself is asked.
+        // The other allocator's block does not belong to this one: glibc itself is asked.
         if (!other || je_malloc_usable_size(other) != malloc_usable_size(other)) return 2;
         free(other);
     }

@@ -1,5 +1,5 @@
-/* Another library with jemalloc's names, none of which has a version, as in jemalloc. To link against:
- * no function does anything. */
+/* Another library with jemalloc's names, without versions, as in jemalloc. It is only for linking: no function does
+ * anything. */
 #define NAME(name)                                                                                 \
     int name(void) {                                                                               \
         return 0;                                                                                  \

@@ -15,7 +15,7 @@ static void count(void *data, const char *text) {
 int main(void) {
     const char *version = "";
     size_t length = sizeof version;
-    /* Of one allocator: either takes what the other gave. */
+    /* Both come from one allocator: each accepts the other's blocks. */
     void *block = malloc(100);
     if (!block || sallocx(block, 0) < 100) return 1;
     dallocx(block, 0);
@@ -23,7 +23,7 @@ int main(void) {
     if (!block) return 2;
     free(block);
     if (mallctl("version", &version, &length, NULL, 0) != 0) return 3;
-    /* The library looks at the program's copy of the variable. */
+    /* The library uses the program's copy of the variable. */
     malloc_message = count;
     malloc_stats_print(NULL, NULL, NULL);
     if (!messages) return 4;
