@@ -1,6 +1,6 @@
-// The first process of a machine of a kernel's own: runs each program in /tests, in turn, and says how it ended; then the
-// machine is switched off. Each line of /settings is a name below /proc/sys and a number: with it, and without those before
-// it, all programs run again. They run as they are where there is no line.
+// The first process of an emulated machine: runs each program in /tests, in turn, prints how it
+// ended, and switches the machine off. Each line of /settings is a name below /proc/sys and a
+// number: all programs run again with each alone. Without any lines they run once, as they are.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void run_all(void) {
     for (int i = 0; i < count; i++) run(all[i]->d_name);
 }
 
-// The kernel's setting; -1 where there is none.
+// The kernel's setting; -1 if there is none.
 static long read_setting(const char *path) {
     long value = -1;
     FILE *file = fopen(path, "r");
@@ -59,7 +59,7 @@ static void write_setting(const char *path, long value) {
     if (file == NULL || fprintf(file, "%ld\n", value) < 0 || fclose(file) != 0) perror(path);
 }
 
-// Says what the kernel says of the setting, so that one it refuses is seen to be missing.
+// Prints the kernel's value of the setting, so that a refused one is noticed.
 static void run_all_with(const char *name, long value) {
     char path[300];
     snprintf(path, sizeof path, "/proc/sys/%s", name);
@@ -77,7 +77,7 @@ int main(void) {
     mount("devtmpfs", "/dev", "devtmpfs", 0, NULL);
     mount("tmpfs", "/tmp", "tmpfs", 0, NULL);
     setvbuf(stdout, NULL, _IONBF, 0);
-    // What the firmware has written ends without a line's end.
+    // The firmware's last line has no end.
     printf("\n== pages of %ld bytes\n", sysconf(_SC_PAGESIZE));
     char name[200];
     long value;

@@ -1,4 +1,4 @@
-// Programs with one mistake each, and which allocator stops them.
+// Programs with one mistake each, which show what an allocator stops.
 //
 //   mistakes --list              every case: name, size, thread, whether masu promises to stop it by default, and hardened
 //   mistakes --all               every case in a child of its own, and how that ended: "on", an exit status that
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What the compiler knows nothing about.
+// Hides a value from the compiler.
 static void *hide(void *p) {
     __asm__ volatile("" : "+r"(p) : : "memory");
     return p;
@@ -44,7 +44,7 @@ static void use_heap(void) {
     }
 }
 
-// As many pairs of calls as show a damaged list to whoever looks.
+// Enough pairs of calls that an allocator which looks finds a damaged list.
 static void go_on(void) {
     int rounds = size > 100000 ? 16 : 1024;
     for (int i = 0; i < rounds; i++) {
@@ -54,7 +54,7 @@ static void go_on(void) {
     }
 }
 
-// Frees on this thread, or on another one that ends then.
+// Frees on this thread, or on another one, which then exits.
 static void *free_it(void *p) {
     free(p);
     return NULL;
@@ -70,7 +70,7 @@ static void release(void *p) {
     pthread_join(thread, NULL);
 }
 
-// Blocks of one length in a row each: at the start of the list, behind one other, behind many.
+// Rows of blocks of one length: at the start of the list, after one other, after many.
 static void double_free_at_once(void) {
     char *p = block_of(size);
     release(p);
@@ -94,7 +94,7 @@ static void double_free_after_many(void) {
     release(p);
 }
 
-// The block was freed and other blocks have been taken since, but not this one.
+// The block was freed and other blocks have been allocated since, but not this one.
 static void double_free_delayed(void) {
     char *p = block_of(size), *taken[4];
     free(p);
@@ -126,7 +126,7 @@ static void double_free_by_two(void) {
     release(p);
 }
 
-// Two threads free the same blocks at the same time; here and there both look before either has done it.
+// Two threads free the same blocks at the same time; now and then both look before either has freed.
 static void *racing[1024];
 static pthread_barrier_t line;
 static void *race(void *unused) {
@@ -246,7 +246,7 @@ static void overflow_in_slack(void) {
     free(p);
 }
 static void overflow_into_free(void) {
-    // Neighbours that are free, as far as there are any.
+    // Free neighbours, as far as there are any.
     for (int i = 0; i < AROUND; i++) free(around[i]), around[i] = NULL;
     char *p = block_of(size);
     memset(hide(p) + malloc_usable_size(p), 'z', 16);
@@ -331,7 +331,7 @@ static void none(void) {
     go_on();
 }
 
-// Seen by default; for some sizes; on any thread; in a hardened process; there, above 128 KiB.
+// Noticed by default; for some sizes; on any thread; in a hardened process; in one above 128 KiB.
 enum { SEEN = 1, SOME = 2, THREADS = 4, HARD = 8, HARD_LARGE = 16 };
 static const struct {
     const char *name;
@@ -402,7 +402,7 @@ static int promised(int i, size_t n) {
     if (!(cases[i].flags & SOME)) return cases[i].flags & SEEN;
     // A large block may have been given out again in part.
     if (strcmp(cases[i].name, "double_free_delayed") == 0) return n <= 20000;
-    // Inside a block of 8 bytes, 16 bytes on is the next block.
+    // 16 bytes past the start of a block of 8 bytes is the next block.
     return n > 32 && !(strcmp(cases[i].name, "delete_too_small") == 0 && n < 4096);
 }
 
@@ -410,7 +410,7 @@ static int promised(int i, size_t n) {
 static int promised_hardened(int i, size_t n) {
     // In the middle of 24 bytes there is no multiple of 16.
     if (strcmp(cases[i].name, "free_in_middle") == 0) return n > 32;
-    // 16 bytes behind the start of 8 is the next block, if there is one.
+    // 16 bytes past the start of a block of 8 is the next block, if there is one.
     static const char *const by_16[] = {"free_by_16", "realloc_inside", "size_inside"};
     for (int k = 0; k < 3; k++)
         if (strcmp(cases[i].name, by_16[k]) == 0) return n > 16;

@@ -1,6 +1,6 @@
-// Programs with one mistake each, or with none, and how each should end in a heap that takes no chances: stopped, by a
-// signal of its own, with a fault, or going on with what it should find. They ask for what hardened_malloc promises of
-// itself and tests; programs for functions that only it has are left out.
+// Programs with one mistake each, or with none, and how each should end in a hardened heap: stopped by a signal of its
+// own, by a fault, or going on with the right result. They require what hardened_malloc promises and tests; programs
+// for functions that only it has are left out.
 //
 //   outcomes --list     every case, and how it should end: "abort", "fault" or "ok", or "ok+" for one with a mistake that
 //                       may end by a fault as well
@@ -24,13 +24,13 @@ extern void *op_new(size_t) __asm__("_Znwm");
 extern void *op_new_aligned(size_t, size_t) __asm__("_ZnwmSt11align_val_t");
 extern void op_delete_sized(void *, size_t) __asm__("_ZdlPvm");
 extern void op_delete_sized_aligned(void *, size_t, size_t) __asm__("_ZdlPvmSt11align_val_t");
-// C23's; where the C library has none, an allocator that has none either gets a plain free.
+// C23's functions; if neither the C library nor the allocator has them, a plain free is called.
 extern void free_sized(void *, size_t) __attribute__((weak));
 extern void free_aligned_sized(void *, size_t, size_t) __attribute__((weak));
 
 enum { SMALL = 16, PAGES = 64 << 10, LARGE = 256 << 10 };
 
-// What the compiler knows nothing about.
+// Hides a value from the compiler.
 static void *hide(void *p) {
     __asm__ volatile("" : "+r"(p) : : "memory");
     return p;
@@ -56,7 +56,7 @@ static int is_zero(volatile char *p, size_t n) {
     return 1;
 }
 
-// So many blocks are freed meanwhile.
+// This many blocks are freed meanwhile.
 static void delay(size_t n, int rounds) {
     for (int i = 0; i < rounds; i++) give(get(n));
 }
@@ -88,7 +88,7 @@ static void free_close_by(void) { give(get(SMALL) + (16 << 10)); }
 static void free_far_away(void) { give(get(SMALL) + (1 << 30)); }
 static void free_of_one(void) { give((void *)1); }
 
-// In the middle of a mapping of the program's own.
+// In the middle of the program's own mapping.
 static void free_of_mapping(int protection) {
     give(get(SMALL));
     char *p = mmap(NULL, PAGES, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -193,7 +193,7 @@ static void read_after_free_small(void) {
 static void read_empty(void) { (void)*get(0); }
 static void write_empty(void) { *get(0) = 1; }
 
-// Zeroes, and again after somebody has used the memory.
+// Fresh memory is zero, and again after it was used.
 static void fresh(size_t n, int rounds) {
     for (int i = 0; i < rounds; i++) {
         volatile char *p = get(n);
@@ -206,7 +206,7 @@ static void fresh(size_t n, int rounds) {
 static void unset_small_is_zero(void) { fresh(SMALL, 2000); }
 static void unset_large_is_zero(void) { fresh(LARGE, 20); }
 
-// What reads a text without an end stops at the block's end.
+// A read of a text without an end stops at the block's end.
 static void text_without_end(void) {
     volatile char *p = get(SMALL);
     size_t n = measure(p);
@@ -276,7 +276,7 @@ static void array_grows(void) {
     free(p);
 }
 
-// A mapping that the kernel has in two parts moves whole.
+// A mapping that the kernel has split in two moves whole.
 static void split_block_grows(void) {
     char *p = (char *)get(4 * LARGE);
     memset(p, 'x', 4 * LARGE);
@@ -390,7 +390,7 @@ static const char *end_of(int status) {
 static void run_alone(const char *program, int i) {
     int status;
     fflush(stdout);
-    // A process of its own, so that its heap is new.
+    // A separate process, so that its heap is new.
     pid_t child = fork();
     if (child < 0) exit(3);
     if (child == 0) {

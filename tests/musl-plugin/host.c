@@ -1,4 +1,4 @@
-// Loads the plug-in on a running process, and uses it on threads that began before and after that.
+// Loads the plug-in into a running process; threads from before and after that use it.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

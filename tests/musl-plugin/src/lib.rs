@@ -1,5 +1,5 @@
-//! A library that musl loads by `dlopen`, with masu as its own allocator. Without std, whose part for
-//! musl is for static programs only.
+//! A library that musl loads by `dlopen`, with masu as its allocator. Without std, whose musl library is for static
+//! programs only.
 
 #![no_std]
 
@@ -21,7 +21,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! {
     unsafe { abort() }
 }
 
-// The prebuilt parts of Rust were compiled to unwind and refer to these, and nothing unwinds here.
+// The prebuilt parts of Rust were compiled to unwind and refer to these, but nothing unwinds here.
 core::arch::global_asm!(
     ".weak rust_eh_personality",
     ".hidden rust_eh_personality",

@@ -1,4 +1,4 @@
-# apt with directories of its own and a repository on disk: nothing of the system is touched.
+# apt with separate directories and a repository on disk: nothing of the system is touched.
 packages='apt dpkg'
 needs='apt-get apt-cache dpkg dpkg-deb dpkg-query'
 maps='apt-get apt-cache file dpkg dpkg-deb'

@@ -1,5 +1,5 @@
-# rustc brings a malloc of its own (jemalloc), so its allocations and the library's live side by
-# side; the linker, cargo and what is built are on the library alone.
+# rustc has its own malloc (jemalloc), so its allocations and the library's live side by side; the
+# linker, cargo and the built programs use the library alone.
 packages='gcc'
 needs='cargo rustc'
 maps='cargo rustc'

@@ -24,7 +24,7 @@ HTML
 }
 
 measure() {
-    # Its processes have no sandbox here: that would need a user of its own.
+    # Its processes have no sandbox here, which would need a separate user.
     chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --user-data-dir="$PWD/profile" \
         --virtual-time-budget=3000 --dump-dom "file://$shared/page.html" 2>chromium.log >dom.html
     grep -c '<li>' dom.html

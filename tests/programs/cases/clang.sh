@@ -18,7 +18,7 @@ prepare() {
 }
 
 measure() {
-    # The compiler in processes of its own, as builds have it.
+    # The compiler in separate processes, as in builds.
     clang -fno-integrated-cc1 -O2 -S -o many.s "$shared/many.c"
     md5sum many.s
     clang -fno-integrated-cc1 -O1 -o many "$shared/many.c"

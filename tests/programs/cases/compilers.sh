@@ -5,7 +5,7 @@ maps='gcc g++ cc1 cc1plus as ld collect2 clang'
 limit=240
 
 prepare() {
-    # Instantiations by the hundred: what makes compilers allocate.
+    # Hundreds of instantiations, which make compilers allocate.
     cat >templates.cc <<'CC'
 #include <algorithm>
 #include <functional>
@@ -41,7 +41,7 @@ template <int N> int run() {
 template <> int run<0>() { return 0; }
 int main() { return run<10>() == 0; }
 CC
-    # SQLite in one file of a quarter of a million lines comes with its Rust bindings.
+    # SQLite's Rust bindings contain it in one file of a quarter of a million lines.
     mkdir -p fetch/src && touch fetch/src/lib.rs
     printf '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2024"\n[dependencies]\nlibsqlite3-sys = "=0.30.1"\n[workspace]\n' >fetch/Cargo.toml
     (cd fetch && cargo vendor --quiet >/dev/null)
@@ -56,7 +56,7 @@ measure() {
     clang++ -std=c++17 -c -O1 -g templates.cc -o templates-clang.o
     g++ templates-gcc.o -o templates
     ar rcsD all.a ./*.o && ranlib all.a
-    # The directory of the build is in the debugging information.
+    # The debugging information contains the build's directory.
     strip --strip-debug ./*.o
     md5sum ./*.o
     ./templates && echo ran

@@ -1,4 +1,4 @@
-# Downloads from a server of the arm's own, and its uploads, in parallel and with compression.
+# Downloads from the arm's own server, and uploads to it, in parallel and with compression.
 packages='curl python3'
 needs='curl /usr/bin/python3'
 maps='curl python3'

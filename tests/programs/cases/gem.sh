@@ -1,9 +1,9 @@
-# A gem with an extension in C: built, packed and installed, and brought into an application by bundler.
+# A gem with an extension in C: built, packed, installed, and used in an application through bundler.
 packages='ruby ruby-dev bundler gcc make libc6-dev'
 needs='ruby gem bundle gcc make /usr/share/doc/ruby-dev'
 maps='ruby make cc1 ld'
 limit=240
-# The time that a gem was built takes part.
+# The build time appears in the output.
 stderr=varies
 
 prepare() {

@@ -23,7 +23,7 @@ measure() {
     md5sum page*.ppm
     gs -q -dBATCH -dNOPAUSE -dSAFER -r100 -dTextAlphaBits=4 -dGraphicsAlphaBits=4 -dNumRenderingThreads=2 -sDEVICE=png16m -sOutputFile=page%02d.png "$shared/page.ps"
     md5sum page*.png
-    # A PDF carries the date and an identifier; its pages do not.
+    # A PDF contains the date and an identifier; its pages do not.
     gs -q -dBATCH -dNOPAUSE -dSAFER -sDEVICE=pdfwrite -sOutputFile=all.pdf "$shared/page.ps"
     gs -q -dBATCH -dNOPAUSE -dSAFER -r72 -sDEVICE=ppmraw -sOutputFile=again%02d.ppm all.pdf
     md5sum again*.ppm

@@ -42,7 +42,7 @@ CONF
         echo "url = http://localhost/$i.txt"
         echo "output = got.$i"
     done >urls
-    # With --parallel curl shows its progress whatever it is told.
+    # With --parallel, curl always shows its progress.
     for i in 1 2 3 4 5; do
         curl -sS --parallel --parallel-max 8 --compressed --unix-socket "$directory/front" -K urls 2>curl.log
     done

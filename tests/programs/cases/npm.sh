@@ -1,4 +1,4 @@
-# A package with dependencies in the tree: packed, installed, run, listed. No registry is asked.
+# A package with dependencies in the tree: packed, installed, run, listed. No registry is used.
 packages='nodejs npm'
 needs='node npm'
 maps=node

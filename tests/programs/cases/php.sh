@@ -24,7 +24,7 @@ PHP
     chmod -R a+rX .
 }
 
-# Without extensions (-n): PHP before 8.5 loads them with RTLD_DEEPBIND, by which they see the C library's malloc and the
+# Without extensions (-n): PHP before 8.5 loads them with RTLD_DEEPBIND, so they see the C library's malloc and the
 # program another one (docs/languages.md).
 measure() {
     php -n "$shared/work.php"

@@ -1,4 +1,4 @@
-# A wheel made by hand and an archive of sources: into a virtual environment and out again.
+# A handmade wheel and a source archive: installed into a virtual environment and removed.
 packages='python3 python3-venv'
 needs='/usr/bin/python3 /usr/lib/python3*/ensurepip/__main__.py'
 maps=python3

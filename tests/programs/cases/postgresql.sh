@@ -1,4 +1,4 @@
-# A cluster of its own, reached through a socket in its directory; PostgreSQL refuses to run as root.
+# A separate cluster, reached through a socket in its directory; PostgreSQL refuses to run as root.
 packages='postgresql postgresql-contrib'
 needs='initdb postgres psql pgbench pg_dump setpriv'
 maps='initdb postgres psql pgbench pg_dump'

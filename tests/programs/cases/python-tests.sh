@@ -1,4 +1,4 @@
-# Python's own regression tests, with all objects from malloc where that is what is tested.
+# Python's own regression tests, with all objects from malloc where malloc is tested.
 packages="python3 libpython$(apt-cache policy python3 2>/dev/null | sed -n 's/^ *Candidate: *\([0-9]*\.[0-9]*\).*/\1/p')-testsuite"
 needs='/usr/bin/python3 /usr/lib/python3*/test/test_threading.py'
 maps=python3

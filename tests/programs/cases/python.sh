@@ -54,7 +54,7 @@ out = subprocess.run([sys.executable, "-c", "print('child', sum(range(100000)))"
 print(out.stdout.strip(), out.returncode, out.stderr)
 PY
     done
-    # malloc_trim and friends are called through ctypes by services in the field.
+    # Real services call malloc_trim and similar functions through ctypes.
     /usr/bin/python3 -c '
 import ctypes
 libc = ctypes.CDLL(None)
