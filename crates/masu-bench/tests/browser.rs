@@ -1,4 +1,4 @@
-//! The HTML page in a real browser: it draws everything, in both themes, and what can be chosen works.
+//! The HTML page in a real browser: it draws everything, in both themes, and its controls work.
 
 mod common;
 
@@ -14,8 +14,7 @@ use masu_bench::report::html;
 use masu_bench::scale;
 use masu_bench::work;
 
-/// The browser; the page is not tested by anything less. Without one the tests say so, and fail only if
-/// `MASU_TEST_ALL` is set.
+/// The browser; nothing less can test the page. Without one the tests say so, and fail only if `MASU_TEST_ALL` is set.
 fn browser() -> Option<PathBuf> {
     let named = std::env::var_os("MASU_TEST_BROWSER").map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -31,12 +30,12 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// The page as it stands after its script has run.
+/// The page after its script has run.
 fn opened(page: &Path, choice: &str) -> String {
     opened_at(1400, page, choice)
 }
 
-/// The same in a window so many pixels wide.
+/// The same in a window of this many pixels.
 fn opened_at(width: u32, page: &Path, choice: &str) -> String {
     let profile = tempfile::tempdir().unwrap();
     let mut command = Command::new(browser().expect("looked for before"));
@@ -48,7 +47,7 @@ fn opened_at(width: u32, page: &Path, choice: &str) -> String {
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!dom.contains("data-error="), "the script failed: {}", around(&dom, "data-error="));
     assert!(dom.contains("data-ready=\"1\""), "the script did not end: {dom}");
-    // What was drawn, without the data and the script.
+    // The drawn part, without the data and the script.
     dom[..dom.find("<noscript").expect("it follows what is drawn")].to_owned()
 }
 
@@ -61,7 +60,7 @@ fn count(text: &str, what: &str) -> usize {
     text.matches(what).count()
 }
 
-/// A suite of two workloads and a command that fails on one allocator, with everything a page shows.
+/// A suite of two workloads and a command that fails on one allocator, with everything that a page shows.
 fn suite() -> Results {
     work::ready().expect("cargo builds masu-work");
     let fake = fake_allocator();
@@ -134,7 +133,7 @@ fn everything_is_drawn_and_can_be_chosen() {
 
     assert!(opened(&page, "theme=dark").contains("data-theme=\"dark\""));
 
-    // In a narrow window the drawing is narrower, and not its letters smaller.
+    // In a narrow window the drawing is narrower, but its letters are no smaller.
     let scatter = |dom: &str| {
         let drawn = &dom[dom.find("id=\"scatter\"").unwrap()..];
         let shape = drawn.split("viewBox=\"0 0 ").nth(1).unwrap().split([' ', '"']);
@@ -185,13 +184,13 @@ fn committed() -> Results {
     Results::parse(include_str!("data/race.json")).unwrap()
 }
 
-/// The scatter in a page that was opened.
+/// The scatter plot in an opened page.
 fn scatter(dom: &str) -> &str {
     let drawn = &dom[dom.find("id=\"scatter\"").unwrap()..];
     &drawn[..drawn.find("</svg>").unwrap()]
 }
 
-/// The numbers of an attribute, in the elements that `begin` so.
+/// The numbers of an attribute in the elements that begin with `begin`.
 fn numbers(drawn: &str, begin: &str, attribute: &str) -> Vec<f64> {
     let elements = drawn.split('<').filter(|element| element.starts_with(begin));
     let value = |element: &str| {
@@ -224,8 +223,8 @@ fn nobody_stands_before_the_virtual_best_and_ties_are_marked() {
     }
 }
 
-/// A page that shows the one at `page` in a frame so many pixels wide, since a window cannot be as narrow
-/// as a phone, and then puts the frame's contents in its own place.
+/// A page that shows the one at `page` in a frame of this width, since a window cannot be as narrow as a phone, and
+/// then replaces itself by the frame's contents.
 fn framed(width: u32, page: &Path) -> String {
     let inner = serde_json::to_string(&std::fs::read_to_string(page).unwrap()).unwrap();
     let inner = inner.replace('<', "\\u003c");

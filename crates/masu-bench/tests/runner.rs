@@ -1,4 +1,4 @@
-//! The runner with real processes: what is preloaded is what is measured, and who misbehaves is out.
+//! The runner with real processes: it measures what is preloaded, and leaves out what misbehaves.
 
 mod common;
 
@@ -34,8 +34,7 @@ fn workloads_run_and_everything_about_them_is_reported() {
     let mut told = Vec::new();
     let plan = Plan { copies: 2, ..plan(Vec::new(), vec![workload("churn", 0.01)]) };
     let results = race::run(&plan, |step| told.push((step.done, step.total))).unwrap();
-    // One watched run; in each round glibc, its twin and two copies, and both of the former again to be
-    // counted.
+    // One observed run; in each round glibc, its twin and two copies, and the first two of these again to be counted.
     assert_eq!(told, (0..13).map(|done| (done, 13)).collect::<Vec<_>>());
     assert!(results.complete && results.rounds == 2);
     let roles: Vec<Role> = results.arms.iter().map(|arm| arm.role).collect();
@@ -56,7 +55,7 @@ fn workloads_run_and_everything_about_them_is_reported() {
 fn memory_is_watched_over_time() {
     let results = race(&Plan { rounds: 1, ..plan(Vec::new(), vec![script("sleep 1.5")]) });
     let points = &results.workloads[0].curves[0].points;
-    // In the middle of an exec a program has a page or two.
+    // During an exec a program has only a page or two.
     let small = points.iter().filter(|&&(_, kib)| kib <= 50).count();
     assert!(points.len() > 10 && small <= points.len() / 10, "{points:?}");
     assert!(points.windows(2).all(|pair| pair[0].0 < pair[1].0), "{points:?}");
@@ -98,12 +97,12 @@ fn a_library_that_does_not_serve_malloc_is_refused() {
     let results = race(&plan(vec![arm], vec![workload("churn", 0.01)]));
     let (_, failure) = results.workloads[0].failure(0).unwrap();
     assert!(matches!(failure, Failure::WrongAllocator { .. }), "{failure}");
-    // Its twin is not even tried, and the system's allocator is measured all the same.
+    // Its twin is not even tried, but the system's allocator is measured.
     assert_eq!(results.workloads[0].runs.iter().filter(|run| run.arm == 2).count(), 0);
     assert_eq!(results.workloads[0].samples(1).count(), 2);
 }
 
-/// Nothing can be preloaded into a static program, and it does not say which malloc it has.
+/// Nothing can be preloaded into a static program, and it does not say which malloc it uses.
 #[test]
 fn a_command_that_does_not_load_the_allocator_is_refused() {
     let fake = fake_allocator();
@@ -114,7 +113,7 @@ fn a_command_that_does_not_load_the_allocator_is_refused() {
     assert!(failure.to_string().ends_with("libfake.so was never loaded"), "{failure}");
 }
 
-/// A program that is linked with one of the other allocators is not on the system's.
+/// A program linked with one of the other allocators does not use the system's.
 #[test]
 fn a_command_that_brings_another_allocator_is_not_on_the_systems() {
     let fake = fake_allocator();
@@ -137,13 +136,13 @@ fn a_run_that_takes_too_long_is_stopped() {
 #[test]
 fn a_command_is_measured_without_its_knowledge() {
     let fake = fake_allocator();
-    // It lives long enough to be seen on a busy machine.
+    // It lives long enough to be observed on a busy machine.
     let task = script("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sleep 0.2; echo $i");
     let results = race(&plan(vec![fake.arm("fake")], vec![task]));
     let measured = &results.workloads[0];
     for (_, sample) in (0..2).flat_map(|arm| measured.samples(arm)) {
         assert!(sample.proven, "the kernel's mappings show the allocator: {sample:?}");
-        // Of this test's own megabytes nothing is in the account.
+        // None of this test's own megabytes are counted.
         assert!((500..8_000).contains(&sample.peak_kib), "{sample:?}");
     }
     assert_eq!(measured.samples(0).count(), 2);
@@ -219,7 +218,7 @@ fn a_command_that_forks_is_accounted_for_with_its_children() {
         let samples = results.workloads[task].samples(0);
         samples.map(|(_, sample)| sample.user_s + sample.system_s)
     };
-    // Where others use the same core, a run takes longer by its own clock too.
+    // If others use the same core, a run takes longer by its own clock too.
     let (two, one) = (cpu(0).fold(0.0, f64::max), cpu(1).fold(f64::MAX, f64::min));
     assert!(two > one, "{two} for two, {one} for one");
 }
@@ -244,7 +243,7 @@ fn a_race_that_is_stopped_keeps_what_it_has() {
     let plan = plan(Vec::new(), vec![script("sleep 0.5"), script("sleep 60")]);
     let stop = plan.stop.clone();
     let results = race::run(&plan, |step| {
-        // The long command has just been started.
+        // The long command has just started.
         if step.task == "sleep 60" {
             let stop = stop.clone();
             std::thread::spawn(move || {
@@ -264,13 +263,13 @@ fn a_race_that_is_stopped_keeps_what_it_has() {
 fn a_race_ends_in_its_time_even_in_the_first_round() {
     let time = Some(Duration::from_secs(2));
     let tasks = vec![script("exit 0"), script("sleep 60")];
-    // Which may build the workloads first.
+    // This plan may build the workloads first.
     let plan = Plan { time, ..plan(Vec::new(), tasks) };
     let start = Instant::now();
     let results = race(&plan);
     assert!(start.elapsed() < Duration::from_secs(40), "nobody waited for the long one");
     assert!(results.out_of_time && !results.complete);
-    // It was not given the time it was promised, so it has not failed.
+    // It did not get the promised time, so it has not failed.
     assert!(results.workloads[1].runs.is_empty());
     let text = render(&results, Style::Markdown);
     assert!(text.contains("was up before every allocator had run"), "{text}");
@@ -288,7 +287,7 @@ fn without_any_time_there_is_nothing_but_a_report() {
 #[test]
 fn bounded_time_that_is_left_goes_to_what_is_uncertain() {
     let time = Some(Duration::from_secs(600));
-    // The last but one digits of a clock: between no time and nine tenths of a second.
+    // Digits of a clock: between no time and almost a second.
     let noisy = "sleep 0.$(date +%N | cut -c 7)$(date +%N | cut -c 8)";
     let all = Plan { time, uncertain: 3, ..plan(Vec::new(), vec![script(noisy)]) };
     let results = race(&all);
@@ -335,7 +334,7 @@ fn results_say_nothing_of_where_things_are_on_this_machine() {
     let fake = fake_allocator();
     let arm = fake.arm("fake");
     let place = arm.library.as_ref().unwrap().parent().unwrap().display().to_string();
-    // One run on the fake one, and one that is refused since it sees the fake one.
+    // One run on the stand-in, and one that is refused since it loads the stand-in.
     let flags = ["-Wl,--no-as-needed"];
     let program = fake.program("int main(void) { usleep(500000); return 0; }", &flags);
     let results = race(&Plan { rounds: 1, ..plan(vec![arm], vec![command(&program)]) });
@@ -344,7 +343,7 @@ fn results_say_nothing_of_where_things_are_on_this_machine() {
     assert!(!results.json().contains(&place), "{}", results.json());
 }
 
-/// A program that knows how to hand over latencies does; the timed runs do not ask it to.
+/// A program that can report latencies does so; the timed runs do not ask for them.
 #[test]
 fn latencies_come_from_runs_of_their_own() {
     let histogram = tempfile::NamedTempFile::new().unwrap();

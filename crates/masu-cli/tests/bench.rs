@@ -83,7 +83,7 @@ fn a_program_that_fails_by_itself_is_refused() {
 #[test]
 fn a_program_that_hangs_is_stopped() {
     let fixture = Fixture::new();
-    // Which may build the workloads first.
+    // The command may build the workloads first.
     let mut command = bench(&fixture);
     let start = Instant::now();
     let (_, said) = ended(command.args(["--timeout", "300ms", "--", "sleep", "60"]), 125);
@@ -105,7 +105,7 @@ fn standard_input_is_read_anew_in_every_run() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Or masu would warn of them in every run, and pay for that in each.
+/// Otherwise masu would warn about them in every run, which takes time.
 #[test]
 fn what_the_runner_tells_programs_is_no_mistyped_option() {
     let fixture = Fixture::new();
@@ -129,7 +129,7 @@ fn instructions_are_counted_and_shown_or_it_is_said_why_not() {
     let (out, said) = without(bench(&fixture).args(["--instructions", "--", "/bin/true"]));
     assert_eq!(out, "");
     assert!(said.contains("valgrind, which is not installed"), "{said}");
-    // A stand-in for it, which knows nothing of what it runs.
+    // A stand-in for it, which knows nothing about what it runs.
     let script = "#!/bin/sh\nfor word; do case $word in\n\
         --callgrind-out-file=*) echo 'totals: 77000000' > ${word#*=};; esac; done";
     fixture.script("valgrind", script);
@@ -187,7 +187,7 @@ fn mistakes_end_with_two_and_say_what_to_do() {
 fn a_workload_of_the_suite_is_raced() {
     let fixture = Fixture::new();
     masu_bench::work::ready().expect("cargo builds masu-work");
-    // The stand-in serves malloc only, which the workload itself finds out.
+    // The stand-in serves only malloc, which the workload itself notices.
     let mut command = bench(&fixture);
     let (out, _) = ended(command.args(["--suite", "small2mb", "--json", "r.json"]), 1);
     assert!(out.contains("small2mb on masu, round 1: wrong allocator"), "{out}");
@@ -217,8 +217,8 @@ fn time_bounds_all_of_it_from_the_first_run_on() {
     assert!(start.elapsed() < Duration::from_secs(40));
 }
 
-/// What a terminal does on Ctrl-C: the signal goes to the foreground group, which the measured
-/// program is not in.
+/// What a terminal does on Ctrl-C: the signal goes to the foreground group, which does not include
+/// the measured program.
 #[test]
 fn an_interrupt_reports_what_there_is_and_leaves_nobody() {
     let fixture = Fixture::new();

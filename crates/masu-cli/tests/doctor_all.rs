@@ -1,4 +1,4 @@
-//! `masu doctor --all`: who on this machine runs on what.
+//! `masu doctor --all`: which processes run on which allocator.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn waits(fixture: &Fixture, name: &str, flags: &[&str]) -> std::path::PathBuf {
     fixture.cc(name, flags, source)
 }
 
-/// Processes of this machine, among whatever else runs here.
+/// Processes of this machine, among all the others that run here.
 #[test]
 fn live_processes() {
     let fixture = Fixture::new();
@@ -63,7 +63,7 @@ fn live_processes() {
     assert_eq!(of(&lost), is("glibc", "libc", false, true));
 
     let text = stdout(&masu().args(["doctor", "--all"]).output().unwrap());
-    // Others may run here, and other programs of these names.
+    // Other processes may run here, and other programs with these names.
     let has = |start: &str, what: &str| {
         text.lines().any(|line| line.starts_with(start) && line.contains(what))
     };
@@ -73,7 +73,7 @@ fn live_processes() {
     assert!(has("    → masu doctor -p", &lost.0.id().to_string()), "{text}");
 }
 
-/// A machine made of files: the kernel's threads are none of its processes.
+/// A machine made of files: the kernel's threads are not counted as processes.
 #[test]
 fn a_table_of_processes() {
     let machine = Machine::new();

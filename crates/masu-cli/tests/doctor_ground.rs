@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use common::doctor::{Machine, Severity, finding, findings};
 use common::stdout;
 
-/// The answer as it is on every machine.
+/// The answer without what differs between machines.
 fn plain(machine: &Machine, text: &str) -> String {
     machine.fixture.plain(text).replace("64-bit ARM", "64-bit x86")
 }
@@ -22,7 +22,7 @@ fn a_sound_machine() {
     insta::assert_snapshot!("sound", said);
 }
 
-/// On a terminal, which `script` stands for, there are colours, unless NO_COLOR is set.
+/// On a terminal, which `script` provides, there are colours, unless NO_COLOR is set.
 #[test]
 fn colours_are_for_terminals() {
     let machine = Machine::new();
@@ -36,7 +36,7 @@ fn colours_are_for_terminals() {
         let output = script.args(["-qec", &command, "/dev/null"]).output();
         output.ok().map(|output| stdout(&output))
     };
-    // A machine without `script` has no terminal to offer.
+    // A machine without `script` has no terminal for this test.
     let Some(coloured) = on_terminal("OTHER") else { return };
     assert!(coloured.contains("masu can work here."), "{coloured}");
     assert!(coloured.contains("\u{1b}[32m✓"), "{coloured}");
@@ -66,7 +66,7 @@ fn a_machine_with_everything_wrong() {
         ],
     );
     let output = machine.doctor().output().unwrap();
-    // All of that is bad, and masu works nevertheless.
+    // All of that is bad, but masu works nevertheless.
     assert_eq!(output.status.code(), Some(0));
     insta::assert_snapshot!("everything_wrong", plain(&machine, &stdout(&output)));
 }
@@ -145,7 +145,7 @@ fn overcommit() {
     let (worse, fix) = severity("2", 4 << 20, 4000 << 10);
     assert_eq!(worse, Severity::Warning);
     assert!(fix.starts_with("sysctl vm.overcommit_memory=0"), "{fix}");
-    // More may be promised already than the limit allows now.
+    // More may already be committed than the limit allows now.
     assert_eq!(severity("2", 4 << 20, 5 << 20).0, Severity::Warning);
 }
 
@@ -197,17 +197,17 @@ fn a_container_of_version_2() {
     machine.cgroup2("/app", &max("max"));
     let found = finding(&machine.json(), "container.memory");
     assert_eq!(found.sentence, "No limit on memory (cgroup v2).");
-    // The group above confines the one below, and its own use counts.
+    // The group above limits the one below, and its own use counts.
     machine.cgroup2("/app", &max("110000000"));
     machine.cgroup2("/app/worker", &[("memory.max", "max"), ("memory.current", "1048576")]);
     let found = finding(&machine.json(), "container.memory");
     assert_eq!(found.severity, Severity::Warning);
     assert!(found.sentence.starts_with("100 MiB of 105 MiB"), "{}", found.sentence);
     assert!(found.fix.contains("--soft-limit 83MiB"), "{}", found.fix);
-    // Files that were read fill a group up, and go when memory is needed.
+    // Files that were read fill a group, and are dropped when memory is needed.
     machine.set("sys/fs/cgroup/app/memory.stat", "anon 5\nfile 90000000\ninactive_file 80000000");
     assert_eq!(finding(&machine.json(), "container.memory").severity, Severity::Ok);
-    // A limit above the machine's memory is none.
+    // A limit above the machine's memory has no effect.
     machine.cgroup2("/app", &max("999999999999999"));
     assert_eq!(
         finding(&machine.json(), "container.memory").sentence,
@@ -218,8 +218,8 @@ fn a_container_of_version_2() {
     assert_eq!(json["ground"]["container"]["memory_max"], 999_999_999_999_999_u64);
 }
 
-/// Inside a container the mount shows the container's group as its root, and the path in
-/// /proc/self/cgroup may still count from the machine's.
+/// Inside a container the mount shows the container's group as its root, while the path in
+/// /proc/self/cgroup may be relative to the machine's.
 #[test]
 fn a_container_whose_mount_is_a_part_of_the_tree() {
     let machine = Machine::new();
@@ -288,7 +288,7 @@ fn the_schema_is_the_committed_one_and_answers_follow_it() {
     assert!(!validator.is_valid(&serde_json::json!({ "schema": "masu-doctor" })));
 }
 
-/// The names are what scripts hold on to.
+/// Scripts rely on these names.
 #[test]
 fn every_finding_is_documented() {
     const AREAS: [&str; 8] =
@@ -299,7 +299,7 @@ fn every_finding_is_documented() {
     let mut documented = BTreeSet::new();
     for row in rows {
         let names = row.split(" |").next().unwrap().split('`').step_by(2);
-        // A row names its area once: `program.linkage`, `.machine`.
+        // A row names its area only once: `program.linkage`, `.machine`.
         let area = row.split('.').next().unwrap();
         documented.extend(
             names.filter_map(|name| name.split_once('.')).map(|(_, name)| format!("{area}.{name}")),
@@ -315,7 +315,7 @@ fn every_finding_is_documented() {
         }
         let is_name = |word: &&str| {
             let parts = word.split_once('.').filter(|(area, _)| AREAS.contains(area));
-            // The files of a control group are called so, too.
+            // The files of a control group have such names, too.
             let is_file = word.starts_with("memory.") && path.ends_with("container.rs");
             let plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
             !is_file && parts.is_some_and(|(_, name)| name.bytes().all(plain))

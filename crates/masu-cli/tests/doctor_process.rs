@@ -12,7 +12,7 @@ use common::doctor::{Machine, Severity, answer, finding, findings};
 use common::{Fixture, masu};
 use serde_json::Value;
 
-/// A process that ends with the test.
+/// A process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -23,7 +23,7 @@ impl Drop for Running {
 }
 
 impl Running {
-    /// Starts it, and waits until it says that it is there.
+    /// Starts it, and waits until it prints that it is ready.
     fn start(command: &mut Process) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = [0; 3];
@@ -38,7 +38,7 @@ impl Running {
     }
 }
 
-/// A program that says ok and waits.
+/// A program that prints ok and waits.
 fn waits(fixture: &Fixture, name: &str, flags: &[&str], extra: &str) -> PathBuf {
     let source = format!(
         "#include <stdio.h>\n#include <unistd.h>\n{extra}\n\
@@ -90,7 +90,7 @@ fn a_process_under_masu_run() {
     let rollup = fs::read_to_string(format!("/proc/{id}/smaps_rollup")).unwrap();
     let rss = rollup.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
     let rss = rss.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
-    // It may have had to touch some pages on its way into its sleep.
+    // It may have touched some pages before it went to sleep.
     assert!(bytes("rss").abs_diff(rss) <= 512 << 10, "{} {rss}", bytes("rss"));
     let maps = fs::read_to_string(format!("/proc/{id}/maps")).unwrap();
     assert_eq!(json["process"]["mappings"], maps.lines().count());
@@ -153,7 +153,7 @@ fn other_allocators_in_the_process() {
     assert!(found.sentence.contains("inside has jemalloc built in"), "{}", found.sentence);
 }
 
-/// Debian's redis is linked with jemalloc, and writes zeros over its environment.
+/// Debian's redis is linked with jemalloc, and overwrites its environment with zeros.
 #[test]
 fn an_environment_that_was_overwritten() {
     const WIPE: &str = "#include <string.h>\n__attribute__((constructor)) static void wipe(int c, char **v, char **e) \
@@ -198,7 +198,7 @@ fn what_has_no_memory_to_look_at() {
     }
     let zombie = said(ended.0.id());
     assert!(zombie.contains("it has ended, but its parent has not waited for it yet"), "{zombie}");
-    // A container has none.
+    // A container has no kernel threads.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
         assert!(said(2).contains("it is a kernel thread"), "{}", said(2));
     }
@@ -216,7 +216,7 @@ fn a_library_that_was_replaced() {
     assert!(finding(&json, "process.replaced").fix.starts_with("restart"));
 }
 
-/// The note that every door of masu leaves, of this type.
+/// The note that every door of masu leaves, with this type.
 fn note(door: u32) -> String {
     format!(
         "__asm__(\".pushsection .note.masu, \\\"a\\\", %note\\n.p2align 2\\n.long 5, 4, {door}\\n\"\n\
@@ -239,7 +239,7 @@ fn masu_linked_into_the_program() {
     assert_eq!(json["process"]["malloc"]["allocator"], "glibc");
     let sentence = finding(&json, "process.masu").sentence;
     assert!(sentence.contains("global allocator"), "{sentence}");
-    // Under names of its own it serves nobody else; nor does a text about it make a program masu's.
+    // With private names it serves nobody else; nor does a text about it make a program masu's.
     let json = start(&waits(&fixture, "private", &[], &note(3)), "").doctor(1);
     assert!(
         finding(&json, "process.allocators")
@@ -251,7 +251,7 @@ fn masu_linked_into_the_program() {
     assert_eq!(json["process"]["linked_in"], false);
 }
 
-/// `-p $(pidof ruby)`: one report for each, and the worst code of all.
+/// `-p $(pidof ruby)`: one report for each, and the worst exit code of all.
 #[test]
 fn several_processes() {
     let fixture = Fixture::new();
@@ -272,10 +272,10 @@ fn several_processes() {
     assert_eq!(serves.len(), 2, "{said}");
     assert!(serves[0].starts_with(&headline(&on_id, "serves")), "{said}");
     assert!(serves[1].starts_with(&headline(&off_id, "does not serve")), "{said}");
-    // What the machine is, is said once.
+    // The machine is described only once.
     assert_eq!(said.matches("Pages are").count(), 1, "{said}");
 
-    // One that has ended keeps nobody from hearing about the others.
+    // A process that has ended does not suppress reports about the others.
     let (said, error) = ask(&["-p", &format!("4194305,{on_id}")], 2);
     assert!(said.starts_with(&headline(&on_id, "serves")), "{said}");
     assert!(error.contains("masu: there is no process 4194305\n"));

@@ -65,14 +65,14 @@ fn a_program_like_most() {
 
     let output = doctor(&fixture).arg("--").arg(program).output().unwrap();
     let first = stdout(&output).lines().next().unwrap().to_owned();
-    // The machine itself may have something to be said of.
+    // The machine itself may have findings.
     let first = fixture.plain(&first);
     let said = first.strip_prefix("masu would take effect in `plain`; ").expect("that it would");
     assert!(["there are no problems.", "something could be improved."].contains(&said), "{said}");
 }
 
-/// An executable at a fixed address that takes the address of `malloc` stands for it: the loader binds
-/// the libraries to the executable, and they get masu's nevertheless.
+/// An executable at a fixed address that takes the address of `malloc` defines it for all: the loader binds the
+/// libraries to the executable, and they get masu's nevertheless.
 #[test]
 fn a_program_at_a_fixed_address() {
     let fixture = Fixture::new();
@@ -98,7 +98,7 @@ fn nothing_of_the_program_is_run_unless_asked() {
     let program = fixture.cc("marks", &[], &source);
     about(&fixture, &program, 0);
     assert!(!mark.exists(), "the program ran");
-    // The witness does not say what masu says, so the trial ends with a problem.
+    // The witness does not print what masu prints, so the trial ends with a problem.
     let output = doctor(&fixture).args(["--run", "--"]).arg(&program).output().unwrap();
     assert!(mark.exists(), "the program did not run");
     let said = stdout(&output);
@@ -106,7 +106,7 @@ fn nothing_of_the_program_is_run_unless_asked() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// `env -i` finds no `masu` where that is in a directory of the caller's own PATH.
+/// `env -i` does not find `masu` in a directory of the caller's PATH.
 #[test]
 fn a_launcher_with_an_environment_of_its_own() {
     let fixture = Fixture::new();
@@ -160,7 +160,7 @@ fn programs_with_rights() {
     let found = stopped(&fixture, &program, "program.rights");
     assert!(found.sentence.contains("set-group-ID"), "{}", found.sentence);
 
-    // Capabilities change nothing for root: somebody else asks.
+    // Capabilities change nothing for root, so another user asks.
     let program = fixture.program("capable", &[]);
     // struct vfs_cap_data, revision 2 and effective: CAP_NET_BIND_SERVICE permitted.
     let mut capability = [0_u8; 20];
@@ -195,7 +195,7 @@ fn programs_of_other_worlds() {
     stopped(&fixture, &foreign, "program.readable");
 }
 
-/// With musl's own compiler where there is one: musl's loader is asked in its own way.
+/// With musl's own compiler, if installed: musl's loader is asked in a different way.
 #[test]
 fn a_program_on_musl_and_a_library_that_needs_no_libc() {
     let fixture = Fixture::new();
@@ -374,7 +374,7 @@ fn the_library() {
     let found =
         finding(&answer(command.env("LD_LIBRARY_PATH", fixture.path("other")), 0), "library.other");
     assert!(found.sentence.contains("other/libmasu.so"), "{}", found.sentence);
-    // A link to the same file is no other one.
+    // A link to the same file does not count as another.
     fs::remove_file(&copy).unwrap();
     symlink(&library, &copy).unwrap();
     let mut command = doctor(&fixture);
@@ -388,7 +388,7 @@ fn the_library() {
     assert_eq!(finding(&json, "library.system").severity, Severity::Ok);
 }
 
-/// Mounting needs root, in a mount namespace of its own.
+/// Mounting needs root, in a separate mount namespace.
 #[test]
 fn a_library_on_a_file_system_without_execution() {
     let fixture = Fixture::new();

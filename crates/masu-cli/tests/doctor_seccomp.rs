@@ -1,4 +1,4 @@
-//! `masu doctor` under seccomp filters: which calls are refused is found out by making them.
+//! `masu doctor` under seccomp filters: it finds out which calls are refused by making them.
 
 #![cfg(target_arch = "x86_64")]
 
@@ -27,7 +27,7 @@ fn install(call: libc::c_long, action: Action) -> io::Result<()> {
     };
     let step =
         |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    // The number of the call is the first word of what the filter sees.
+    // The number of the call is the first word that the filter sees.
     let filter = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32),
@@ -35,8 +35,8 @@ fn install(call: libc::c_long, action: Action) -> io::Result<()> {
         step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: the first call takes no pointers; `program` and the filter it points to outlive the
-    // second, which copies them.
+    // SAFETY: the first call takes no pointers; `program` and its filter outlive the second, which
+    // copies them.
     let failed = unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
             || libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) != 0
@@ -63,7 +63,7 @@ fn a_filter_that_lets_all_of_masu_through() {
     assert_eq!(json["ground"]["kernel"]["seccomp"], 2);
     let calls = findings(&json, "kernel.calls");
     assert_eq!((calls.len(), calls[0].severity), (1, Severity::Ok));
-    // The filter needed it, and programs with rights run on masu then.
+    // The filter needed this flag, so set-user-ID programs would run on masu.
     assert_eq!(findings(&json, "kernel.no_new_privileges").len(), 1);
 }
 

@@ -9,7 +9,7 @@ use common::doctor::{Severity, finding, findings};
 use common::{Fixture, masu, stdout};
 use serde_json::Value;
 
-/// A witness that says what masu says.
+/// A witness that prints what masu prints.
 fn speaker(fixture: &Fixture) -> PathBuf {
     let speaks = "#include <stdio.h>\n#include <stdlib.h>\n\
         void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }\n\
@@ -49,7 +49,7 @@ fn a_trial_sees_masu_come_to_life_and_ends_what_it_started() {
     assert!(id.is_empty() || !Path::new(&format!("/proc/{id}")).exists(), "it still runs");
 }
 
-/// masu comes to life, and then the program does not live on.
+/// masu starts, and then the program crashes.
 #[test]
 fn a_trial_sees_a_crash_and_whose_it_is() {
     let fixture = Fixture::new();
@@ -64,7 +64,7 @@ fn a_trial_sees_a_crash_and_whose_it_is() {
     assert!(found.sentence.ends_with(said), "{}", found.sentence);
     assert!(found.fix.contains("RTLD_DEEPBIND"), "{}", found.fix);
 
-    // By way of a shell, which passes it on as a number.
+    // Through a shell, which passes the signal on as a number.
     let script = fixture.script("script", &format!("#!/bin/sh\n{}\nexit $?\n", program.display()));
     let found = finding(&trial(&library, &script, 1), "program.run");
     assert!(found.sentence.contains("ended with SIGABRT, which"), "{}", found.sentence);
@@ -85,7 +85,7 @@ fn php(fixture: &Fixture, version: &str) -> PathBuf {
     fixture.cc(&format!("php{version}"), &["-rdynamic"], &source)
 }
 
-/// PHP's extensions bind past whatever is preloaded, if there are any and it is old.
+/// Old versions of PHP load extensions so that they bypass preloaded libraries.
 #[test]
 fn php_with_extensions() {
     let fixture = Fixture::new();
@@ -111,7 +111,7 @@ fn php_with_extensions() {
     none(&php(&fixture, "8.5.0"));
     none(&php(&fixture, "10.0"));
 
-    // It is run all the same, since it may be called with -n; what a trial sees counts for more.
+    // It starts all the same, since it may be called with -n; a trial's result counts for more.
     let output = fixture.run().arg("--").arg(&old).output().unwrap();
     assert!(output.status.success() && stdout(&output).starts_with("ok\n"), "{output:?}");
     assert!(fixture.stderr(&output).contains("RTLD_DEEPBIND"), "{}", fixture.stderr(&output));

@@ -1,4 +1,4 @@
-//! How `masu watch` and `masu prof` end, and what they refuse before they begin.
+//! How `masu watch` and `masu prof` end, and what they refuse before they start.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use common::{Fixture, copy, heed_ctrl_c, masu};
 
-/// Longer than anything here may take, and shorter than waits that nothing interrupts.
+/// Longer than anything here may take, and shorter than uninterrupted waits.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The command with the stand-in for the library beside it.
@@ -28,7 +28,7 @@ fn start(command: &Path, arguments: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until a program says that it is ready.
+/// Waits until a program prints that it is ready.
 fn ready(child: &mut Child) {
     let mut said = Vec::new();
     while !said.ends_with(b"ready\n") {
@@ -36,7 +36,7 @@ fn ready(child: &mut Child) {
         child.stdout.as_mut().unwrap().read_exact(&mut byte).unwrap();
         said.extend(byte);
     }
-    // Where the command was quick, masu may not listen to signals yet.
+    // If the command was quick, masu may not handle signals yet.
     let caught = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
@@ -131,7 +131,7 @@ fn a_command_goes_on_when_the_time_is_up() {
     assert!(begin.elapsed() < PATIENCE);
 }
 
-/// A command that has no profile because masu is not in it.
+/// A command that leaves no profile because it does not contain masu.
 #[test]
 fn a_command_without_a_profile_ends_by_its_signal_and_leaves_nothing() {
     let fixture = Fixture::new();

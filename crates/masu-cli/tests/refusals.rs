@@ -1,4 +1,4 @@
-//! `masu run` where it cannot work: the reason, the way out, and the exit code.
+//! `masu run` where it cannot work: the reason, what to do, and the exit code.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn programs_for_another_machine() {
     assert!(said.contains("`narrow` is a 32-bit x86 program, and this masu is 64-bit"), "{said}");
 }
 
-/// The library under test needs no libc and so serves musl's programs too; one that needs glibc
+/// The library under test needs no libc, so it serves musl's programs too; one that needs glibc
 /// would stop them before `main`.
 #[test]
 fn a_library_for_glibc_and_a_program_on_musl() {
@@ -125,7 +125,7 @@ fn a_privileged_interpreter_counts_and_a_privileged_script_does_not() {
     assert!(said.starts_with("masu: `interpreter` runs as another user"), "{said}");
 }
 
-/// Capabilities change nothing for root, so masu has to be started by somebody else.
+/// Capabilities change nothing for root, so another user has to start masu.
 #[test]
 fn programs_with_capabilities() {
     let fixture = Fixture::new();
@@ -187,7 +187,7 @@ fn programs_that_are_not_there_or_not_executable() {
     masu: `ehco`: no such program
       did you mean echo?
     ");
-    // Two changes away from `touch`, which is not meant.
+    // Two changes away from `touch`, so there is no suggestion.
     let said = fixture.refused(fixture.run().arg("nosuch"), 127);
     assert!(said.contains("it is in no directory of PATH"), "{said}");
     let said = fixture.refused(fixture.run().arg("./no-such-program"), 127);
@@ -199,7 +199,7 @@ fn programs_that_are_not_there_or_not_executable() {
     assert!(said.starts_with("masu: `./plain` cannot be executed: Permission denied"), "{said}");
     let said = fixture.refused(fixture.run().arg("./"), 126);
     assert!(said.starts_with("masu: `./` cannot be executed: is a directory"), "{said}");
-    // PATH goes on behind a file that cannot be executed, and remembers it.
+    // The search goes on after a file that cannot be executed, and remembers it.
     let mut command = fixture.run();
     let path = format!("{}:/usr/bin", fixture.path("").display());
     let said = fixture.refused(command.env("PATH", path).arg("plain"), 126);
@@ -239,7 +239,7 @@ fn no_library_at_all() {
     let fixture = Fixture::new();
     let command = fixture.path("masu");
     copy(env!("CARGO_BIN_EXE_masu"), &command);
-    // Cargo's own library path holds what it has built.
+    // Cargo's own library path contains its builds.
     let mut run = Command::new(command);
     let output = run.env_remove("LD_LIBRARY_PATH").args(["run", "true"]).output().unwrap();
     let said = fixture.stderr(&output);

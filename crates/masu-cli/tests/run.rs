@@ -1,4 +1,4 @@
-//! `masu run` where it works: the program runs as it would by itself, only with the library in it.
+//! `masu run` where it works: the program runs as it would by itself, but with the library in it.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn signals_and_streams_are_inherited_untouched() {
     let fixture = Fixture::new();
     let witness = fixture.witness().display().to_string();
     let wrapped = ["env", env!("CARGO_BIN_EXE_masu"), "run", "--lib", &witness];
-    // Shells tamper with the mask and the streams themselves; python does only what it is told.
+    // Shells change the mask and the streams themselves; python does only what it is told.
     let state = |setup: &str, prefix: &[&str], look: &[&str]| {
         let python = format!(
             "import os, signal, sys\n\
@@ -88,7 +88,7 @@ fn signals_and_streams_are_inherited_untouched() {
     }
 }
 
-/// By this the engine tells them from variables that the user has set.
+/// This is how the engine tells them from variables that the user has set.
 #[test]
 fn options_of_the_command_line_are_told_as_such() {
     let fixture = Fixture::new();
@@ -116,7 +116,7 @@ fn what_ld_preload_held_stays_behind_it() {
     assert_eq!(seen.lines().next(), Some(&*expected));
     assert!(seen.contains("libother.so ") || seen.contains("libother.so\n"), "{seen}");
 
-    // Running masu under masu names it once.
+    // Running masu under masu names the library once.
     let mut command = fixture.run();
     command.env("LD_PRELOAD", &witness).args(["printenv", "LD_PRELOAD"]);
     assert_eq!(stdout(&command.output().unwrap()), format!("{}\n", witness.display()));
@@ -245,7 +245,7 @@ fn programs_with_an_allocator_of_their_own_run_with_a_warning() {
         assert!(said.starts_with(&format!("`{known}` has {known} built in: ")), "{said}");
     }
 
-    // A stripped one is known by its messages.
+    // A stripped one is recognised by its messages.
     let message = "const char *const volatile messages[] = {\"<jemalloc>: Malformed conf string\", \
         \"stats.arenas\", \"opt.narenas\"};";
     assert_eq!(warned("stripped", &["-s"], message), format!("`stripped` {jemalloc}"));
@@ -257,8 +257,7 @@ fn programs_with_an_allocator_of_their_own_run_with_a_warning() {
         "`own` defines malloc itself, and that one wins: masu will serve nothing\n"
     );
 
-    // As a library it leaves malloc to masu, and so its other names, which masu has too; but not names
-    // that masu has not.
+    // As a library it leaves malloc to masu, and with it the names that masu has too, but not names that masu lacks.
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libjemalloc.so.2"];
     let functions = format!("{}\n{}", function("mallocx"), function("je_mallctl"));
     let library = fixture.cc("libjemalloc.so.2", &shared, &functions);

@@ -1,4 +1,4 @@
-//! What reads other processes, as far as it needs no library: mistakes, schemas, processes without masu.
+//! Commands that read other processes, as far as they need no library: mistakes, schemas, processes without masu.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn top_without_a_terminal_is_a_table() {
 
 #[test]
 fn top_on_a_dumb_terminal_is_a_table() {
-    // A machine without `script` has no terminal to offer.
+    // A machine without `script` has no terminal for this test.
     let command =
         format!("timeout --foreground 60 {} top --every 10ms", env!("CARGO_BIN_EXE_masu"));
     let mut script = Command::new("script");

@@ -7,7 +7,7 @@ use std::fs;
 use common::{Fixture, masu, stdout};
 use serde_json::Value;
 
-/// What `options` of `masu run` put into the environment for the statistics.
+/// The environment variables that `options` of `masu run` set for the statistics.
 fn variables(fixture: &Fixture, options: &[&str]) -> String {
     let mut command = fixture.run();
     command.env("MASU_STATS_FILE", "/from/the/environment").args(options);

@@ -33,7 +33,7 @@ fn each_option_is_explained_and_what_is_left_is_to_be_set() {
     ");
 }
 
-/// masu reads `MALLOC_CONF` too, and all that it takes from there stays there.
+/// masu reads `MALLOC_CONF` too, and the options that it reads from there stay there.
 #[test]
 fn what_is_read_under_its_own_name_stays_one_list() {
     assert_eq!(
@@ -42,7 +42,7 @@ fn what_is_read_under_its_own_name_stays_one_list() {
     );
 }
 
-/// What a script takes; of two that say the same thing, the later one wins.
+/// The form for scripts; of two options with the same meaning, the later one wins.
 #[test]
 fn bare_is_what_env_takes() {
     let all = "MIMALLOC_PURGE_DELAY=100 MIMALLOC_SHOW_STATS=1 TCMALLOC_HEAP_LIMIT_MB=512 \
@@ -57,7 +57,7 @@ fn bare_is_what_env_takes() {
 fn libraries_of_others_leave_ld_preload() {
     let list = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2:/usr/lib/libfoo.so";
     assert!(translate(&[list], 0).contains("  LD_PRELOAD=libmasu.so.0:/usr/lib/libfoo.so\n"));
-    // `masu run` puts its library there.
+    // `masu run` puts its own library there.
     assert_eq!(translate(&["--bare", list], 0), "LD_PRELOAD=/usr/lib/libfoo.so\n");
     assert_eq!(translate(&["--bare", "LD_PRELOAD=libjemalloc.so.2"], 0), "");
 }
@@ -103,7 +103,7 @@ fn mistakes_name_the_way_out() {
     assert!(translate(&["dirty_decay_ms:1"], 2).contains("is not NAME=VALUE"));
 }
 
-/// Every option that an allocator has in its sources, and those that earlier versions had and scripts still set.
+/// Every option that an allocator has in its sources, and those of earlier versions that scripts still set.
 #[test]
 fn every_option_of_the_others_is_known() {
     let lines = include_str!("options_of_others.txt").lines();

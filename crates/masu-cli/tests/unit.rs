@@ -27,7 +27,7 @@ impl Machine {
         self.fixture.path("root").join(path)
     }
 
-    /// What it says with these arguments, and that it ends with `code`; paths of this machine taken out.
+    /// Expects it to exit with `code`; returns its output without the paths of this machine.
     #[track_caller]
     fn unit(&self, arguments: &[&str], code: i32) -> String {
         let mut command = masu();
@@ -63,7 +63,7 @@ fn it_is_written_and_taken_away() {
     [Service]
     Environment=LD_PRELOAD=libwitness.so
     ");
-    // Again, with options: the file is as the last command says.
+    // Again, with options: the file follows the last command.
     machine.unit(
         &["nginx.service", "--policy", "container", "--conf", "decay:2s,stats_file:/run/a.%p"],
         0,
@@ -101,7 +101,7 @@ fn what_is_preloaded_already_stays_behind_masu() {
     ]);
     let said = machine.unit(&["--print", "mariadb"], 0);
     assert!(said.contains("Environment=LD_PRELOAD=libwitness.so:/usr/lib/libfoo.so\n"), "{said}");
-    // Others' drop-ins stay.
+    // Drop-ins of others stay.
     machine.unit(&["mariadb"], 0);
     machine.unit(&["--remove", "mariadb"], 0);
     assert!(machine.at("etc/systemd/system/mariadb.service.d/override.conf").exists());
@@ -122,7 +122,7 @@ fn aliases_instances_and_wrappers() {
     std::os::unix::fs::symlink("/lib/systemd/system/redis-server.service", &alias).unwrap();
     std::os::unix::fs::symlink("/dev/null", machine.at("etc/systemd/system/nginx.service"))
         .unwrap();
-    // A link that leads somewhere on that machine alone still names the unit.
+    // A link that is valid only on that machine still names the unit.
     for name in ["redis", "redis-server"] {
         let said = machine.unit(&["--print", name], 0);
         assert!(said.contains("/redis-server.service.d/"), "{said}");

@@ -183,14 +183,14 @@ fn manual_pages_are_written() {
         assert!(!page.contains("@KEYS@") && !page.contains("@VERSION@"), "{name} has a mark left");
     }
     assert!(page("masu-conf.7").contains("MASU_RETAIN_FULL"));
-    // What goes to stdout is the same page.
+    // The page on stdout is the same.
     assert_eq!(answer(&["man", "run"], 0).0, run);
     assert_eq!(answer(&["man", "masu-run"], 0).0, run);
     assert!(answer(&["man", "rum"], 2).1.contains("there are masu-run, "));
 }
 
-/// Runs `masu man run` in a terminal of its own, with nothing but `viewers` in the path; the exit code
-/// and what the terminal shows.
+/// Runs `masu man run` in a separate terminal, with only `viewers` in the path; returns the exit code and what the
+/// terminal shows.
 fn man_in_a_terminal(fixture: &Fixture) -> Option<(i32, String)> {
     let command = format!("{} man run", env!("CARGO_BIN_EXE_masu"));
     let script = ["/usr/bin/script", "/bin/script"].iter().find(|path| fs::exists(path).unwrap());
@@ -221,7 +221,7 @@ fn a_terminal_gets_a_page_and_no_source() {
     fixture.script("viewers/groff", &format!("#!/bin/sh\n{first}"));
     let (code, said) = man_in_a_terminal(&fixture).unwrap();
     assert!(code == 0 && said.contains("groff -man -Kutf8 -Tutf8: .ie"), "{code}: {said}");
-    // Who knows no -l is passed over.
+    // A viewer that does not know -l is skipped.
     fixture.script("viewers/man", "#!/bin/sh\nexit 1");
     assert!(man_in_a_terminal(&fixture).unwrap().1.contains("groff -man"));
     fixture.script("viewers/man", &format!("#!/bin/sh\n{first}"));
@@ -229,7 +229,7 @@ fn a_terminal_gets_a_page_and_no_source() {
     assert!(code == 0 && said.contains("man -l -: .ie"), "{code}: {said}");
 }
 
-/// groff says what is wrong with a page.
+/// groff reports what is wrong with a page.
 #[test]
 fn manual_pages_are_sound() {
     let fixture = Fixture::new();
@@ -239,7 +239,7 @@ fn manual_pages_are_sound() {
         let page = page.unwrap().path();
         let groff =
             Command::new("groff").args(["-man", "-Kutf8", "-Tutf8", "-ww"]).arg(&page).output();
-        // A machine without groff can only look at the text.
+        // Without groff only the text can be checked.
         let Ok(output) = groff else { return };
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.is_empty(), "{}: {said}", page.display());

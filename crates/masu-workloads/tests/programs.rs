@@ -1,5 +1,5 @@
-//! The two programs from outside. That these tests are here also has Cargo build both whenever it
-//! builds the tests of the workspace, where the runner's tests find them.
+//! The two programs from outside. Since these tests are here, Cargo builds both programs whenever
+//! it builds the workspace's tests, and the runner's tests find them.
 
 use std::process::{Command, Output};
 
@@ -41,7 +41,7 @@ fn a_traced_run_does_the_same_and_leaves_its_calls() {
     traced.args(["run", "churn", "7", "0.01"]).env("MASU_TRACE", &file).env_remove("LD_PRELOAD");
     let traced = traced.output().expect("it starts");
     let calls = std::fs::metadata(&file).map(|file| file.len() / 16);
-    // Nothing depends on whether it can be removed.
+    // Nothing depends on this removal.
     let _ = std::fs::remove_file(&file);
     assert!(calls.expect("a trace") > 1000);
     let plain = work(&["run", "churn", "7", "0.01"]);

@@ -1,4 +1,4 @@
-//! A configuration that is compiled into the program, and what the environment makes of it.
+//! A configuration that is compiled into the program, and how the environment changes it.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Statistics and control, in a program on masu. They look at totals, so each test has a process of
-//! its own.
+//! Statistics and control, in a program on masu. The tests read totals, so each runs in a separate
+//! process.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn the_table_of_classes_adds_up() {
         let total: usize = classes.iter().map(|class| class.blocks * class.size).sum();
         assert!(total <= ctl::snapshot().allocated);
         let spans: usize = classes.iter().map(|class| class.spans).sum();
-        // The pool's count includes spans that are just changing hands.
+        // The pool's count includes spans that are just being handed over.
         assert!(spans.abs_diff(ctl::snapshot().spans as usize) <= 4);
     });
 }
@@ -84,7 +84,7 @@ fn a_threads_bytes_are_exact_in_it() -> ctl::Result<()> {
     std::thread::spawn(|| {
         let (allocated, freed) = (thread::allocatedp::read()?, thread::deallocatedp::read()?);
         let mut room = Vec::with_capacity(1000);
-        // The sizes of classes, each often enough for borrowed blocks and for spans.
+        // The sizes of classes, each often enough to need borrowed blocks and spans.
         for size in [16, 32, 64, 128, 1024, 8192] {
             for _ in 0..100 {
                 let before = allocated.get();
@@ -121,7 +121,7 @@ fn a_purge_gives_memory_back_now_in_it() -> ctl::Result<()> {
     assert!(dirty > 10 << 20, "{dirty}");
     assert!(ctl::purge());
     assert!(ctl::snapshot().dirty < 1 << 20);
-    // Nothing stays where nothing is to stay.
+    // With a decay time of 0 nothing stays.
     drop((0..2000).map(|n| vec![n as u8; 10_000]).collect::<Vec<_>>());
     ctl::decay::write(Some(0))?;
     assert!(ctl::snapshot().dirty < 4 << 20);

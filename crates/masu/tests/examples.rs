@@ -1,10 +1,10 @@
-//! Every public item of the crate has an example. (rustdoc runs them; what counts examples in rustdoc
-//! leaves methods out, and needs a nightly toolchain.)
+//! Every public item of the crate has an example. (rustdoc runs them; its own count of examples leaves methods out, and
+//! needs a nightly toolchain.)
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Modules nothing of which is public: `pub` there is for the modules around them.
+/// Modules without public items: `pub` there is for the modules around them.
 const INTERNAL: [&str; 17] = [
     "build.rs",
     "collect.rs",

@@ -15,7 +15,7 @@ unsafe extern "C" {
     fn _exit(status: i32) -> !;
 }
 
-/// Small, medium and huge blocks, with their pools' locks taken now and then.
+/// Small, medium and huge blocks, which take their pools' locks now and then.
 fn churn(seed: usize) -> usize {
     let sizes = [24, 400, 5000, 20_000, 300_000, 2 << 20];
     let blocks: Vec<Vec<u8>> =
@@ -35,7 +35,7 @@ fn children_of_a_busy_program_allocate_free_and_start_threads() {
                 let mut round = seed;
                 while !stop.load(Ordering::Relaxed) {
                     assert_eq!(churn(round), 1);
-                    // Under a lock much of the time, so that many a fork finds one taken.
+                    // A lock is held much of the time, so that many forks find one taken.
                     for _ in 0..2000 {
                         drop(std::hint::black_box(Vec::<u8>::with_capacity(3 << 20)));
                     }

@@ -1,5 +1,5 @@
-//! A process whose only thread allocates while a signal handler forks: the handlers of the fork take no locks, since the
-//! interrupted thread may have them. Without the test harness, which has threads.
+//! A process whose only thread allocates while a signal handler forks: the fork handlers take no locks, since the
+//! interrupted thread may hold them. Without the test harness, which has threads.
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
@@ -27,7 +27,7 @@ mod linux {
 
     extern "C" fn fork_and_wait(_signal: i32) {
         let mut status = -1;
-        // SAFETY: the child ends at once; the rest is what a signal handler may call.
+        // SAFETY: the child exits at once; the rest is what a signal handler may call.
         unsafe {
             let error = *libc::__errno_location();
             match libc::fork() {
@@ -46,7 +46,7 @@ mod linux {
         unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, null_mut()) };
     }
 
-    /// Where what hangs is noticed.
+    /// Runs a test where a hang is noticed.
     pub fn in_a_child(test: fn()) {
         // SAFETY: there is one thread.
         match unsafe { libc::fork() } {
@@ -60,10 +60,10 @@ mod linux {
         unsafe { libc::signal(libc::SIGALRM, fork_and_wait as *const () as usize) };
         let begun = Instant::now();
         interrupt_every(2000);
-        // A busy machine may be long at each fork.
+        // On a busy machine each fork may take long.
         let has_few = || FORKS.load(Ordering::Relaxed) < 5 && begun.elapsed().as_secs() < 20;
         while begun.elapsed() < Duration::from_millis(700) || has_few() {
-            // Under a lock most of the time.
+            // A lock is held most of the time.
             for _ in 0..2000 {
                 drop(black_box(Vec::<u8>::with_capacity(3 << 20)));
                 drop(black_box(Vec::<u8>::with_capacity(20_000)));

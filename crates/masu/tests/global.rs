@@ -33,7 +33,7 @@ fn fill(p: *mut u8, from: usize, to: usize) {
     }
 }
 
-/// Checks what lies in the first `len` bytes of what was filled.
+/// Checks the first `len` bytes against what was filled.
 fn check(p: *const u8, len: usize, filled: &[(usize, usize)]) {
     let all = filled.iter().flat_map(|&(from, to)| places(from, to));
     for at in all.filter(|&at| at < len) {
@@ -99,7 +99,7 @@ fn fresh_zeroed_pages_are_not_touched() {
     });
 }
 
-/// As the buffers of Arrow are: 128-byte lines.
+/// Like the buffers of Arrow: 128-byte lines.
 #[repr(align(128))]
 #[derive(Clone, Copy)]
 struct Line([u64; 16]);
@@ -117,7 +117,7 @@ fn a_vector_of_aligned_lines_grows_in_place_once_it_is_large() {
     }
     assert!(places.iter().all(|place: &*const Line| place.addr().is_multiple_of(128)));
     assert!(lines.iter().enumerate().all(|(n, line)| line.0 == [n as u64; 16]));
-    // Doubling from 2 MiB to 64: most of these find room where they are.
+    // Doubling from 2 MiB to 64: most of these grow in place.
     let large = &places[places.len() - 5..];
     let moves = large.windows(2).filter(|pair| pair[0] != pair[1]).count();
     assert!(moves <= 3, "{moves} moves in the last {} doublings", large.len() - 1);
@@ -156,7 +156,7 @@ fn what_cannot_be_had_is_null_and_the_block_stays() {
     // SAFETY: no size is 0; the block is used within its size and freed once.
     unsafe {
         let most = Layout::from_size_align(isize::MAX as usize - 4096, 1).expect("a layout");
-        // A compiler that sees that a block is not used may leave the request out.
+        // A compiler that sees that a block is not used may omit the request.
         assert!(black_box(alloc(most)).is_null());
         assert!(black_box(alloc_zeroed(most)).is_null());
         let layout = Layout::from_size_align(100, 64).expect("a layout");
@@ -185,7 +185,7 @@ fn a_block_of_another_allocator_is_told_and_left_alone() {
         fn free(p: *mut std::ffi::c_void);
     }
     if common::is_child() {
-        // SAFETY: what this does wrong is the test; the text is the C library's still.
+        // SAFETY: the mistake here is the test; the text is still the C library's.
         unsafe {
             let text = strdup(c"text".as_ptr());
             dealloc(text.cast(), Layout::array::<u8>(5).expect("a layout"));

@@ -24,14 +24,14 @@ fn a_block_has_its_size_class_to_its_end() {
     }
 }
 
-/// A block that could not be guarded would pass the tests here.
+/// If blocks could not be guarded, the tests here would pass nevertheless.
 #[test]
 fn blocks_are_guarded() {
     let block = Box::new([1u8; 100]);
     assert!(masu::ctl::snapshot().guarded >= block.len());
 }
 
-/// std installs its own handler of faults after masu's, in the midst of the program's first allocations.
+/// std installs its fault handler after masu's, during the program's first allocations.
 #[test]
 fn a_use_after_free_is_told_with_its_stacks() {
     if !common::is_child() {
@@ -50,7 +50,7 @@ fn a_use_after_free_is_told_with_its_stacks() {
     }
 }
 
-/// A fault that is no mistake with a block is std's: masu's handler stands before std's, and passes it on.
+/// A fault that is no mistake with a block is std's: masu's handler comes before std's, and passes it on.
 #[test]
 fn a_stack_that_overflows_is_told_by_std() {
     #[expect(unconditional_recursion)]

@@ -5,7 +5,7 @@ use masu::{Configured, Masu};
 #[global_allocator]
 static GLOBAL: Configured = Masu::hardened();
 
-/// Where a value lies.
+/// The address of a value.
 fn address<T>(value: &T) -> usize {
     std::ptr::from_ref(value).addr()
 }
@@ -18,7 +18,7 @@ fn blocks_come_back_late() {
     }
 }
 
-/// Within a size class the crate resizes by itself, beyond it the engine does.
+/// Within a size class the crate itself resizes a block; beyond it the engine does.
 #[test]
 fn vectors_grow_and_shrink_byte_by_byte() {
     let mut bytes = Vec::new();
@@ -39,7 +39,7 @@ fn vectors_grow_and_shrink_byte_by_byte() {
     }
 }
 
-/// From one size class into the next, whose first bytes the slot has room for, and then to that class's end.
+/// From one size class into the next, whose first bytes still fit into the slot, and then to that class's end.
 #[test]
 fn a_block_that_grows_a_little_has_its_class_to_its_end() {
     for size in (16..8192).step_by(16) {

@@ -55,7 +55,7 @@ fn collections_live_in_hardened_heaps() {
     settled(&heap);
 }
 
-/// Blocks made in a scope are freed and resized by the global allocator, also when their heap is gone.
+/// The global allocator frees and resizes blocks made in a scope, even after their heap is gone.
 #[test]
 fn what_a_scope_made_lives_on() {
     let heap = heap();
@@ -138,7 +138,7 @@ fn a_reset_heap_is_as_new_and_stays_hardened() {
     }
 }
 
-/// Forks while threads are in the middle of a hardened heap: the child uses it, and what came from it, and drops it.
+/// Forks while threads are using a hardened heap: the child uses it and its blocks, and drops it.
 #[test]
 fn children_of_a_busy_program_find_the_heap_usable() {
     let shared = ArcHeap::from(heap());
@@ -197,7 +197,7 @@ impl IntoArc for Heap {
     }
 }
 
-/// Runs a mistake in a process of its own, which has to end with a line that has these words in it.
+/// Runs a mistake in a separate process, which must end with a line that contains `says`.
 fn stopped(test: &str, says: &str, mistake: impl FnOnce(&Heap)) {
     if is_child() {
         mistake(&heap());
@@ -210,13 +210,13 @@ fn stopped(test: &str, says: &str, mistake: impl FnOnce(&Heap)) {
     assert!(!String::from_utf8_lossy(&end.stdout).contains("went on"));
 }
 
-/// A block of so many bytes.
+/// A block of this many bytes.
 fn block(heap: &Heap, size: usize) -> (*mut u8, Layout) {
     let layout = Layout::from_size_align(size, 16).expect("a layout");
     (heap.allocate(layout).expect("memory").cast().as_ptr(), layout)
 }
 
-/// The free of a block as this heap does it.
+/// Frees the block through this heap.
 unsafe fn free(heap: &Heap, (p, layout): (*mut u8, Layout)) {
     // SAFETY: passed on.
     unsafe { heap.deallocate(core::ptr::NonNull::new(p).expect("a block"), layout) }
@@ -239,7 +239,7 @@ fn a_double_free_is_stopped() {
     });
 }
 
-/// By the global allocator, which knows nothing of the heap.
+/// By the global allocator, which does not know the heap.
 #[test]
 fn a_double_free_by_another_door_is_stopped() {
     stopped("a_double_free_by_another_door_is_stopped", "double free of 0x", |heap| {
@@ -296,7 +296,7 @@ fn a_write_after_a_free_is_seen() {
     });
 }
 
-/// At once: nobody can access what was freed.
+/// At once: freed memory becomes inaccessible.
 #[test]
 fn a_read_of_a_large_block_after_its_free_faults() {
     if is_child() {
@@ -337,7 +337,7 @@ fn a_block_of_a_heap_that_is_gone_is_not_taken() {
     });
 }
 
-/// What the environment says of quarantines and guards holds for them, too.
+/// The environment's settings for quarantines and guards apply to them, too.
 #[test]
 fn options_are_those_of_the_environment() {
     if is_child() {
@@ -355,8 +355,8 @@ fn options_are_those_of_the_environment() {
         println!("soon: {soon}");
         return;
     }
-    // Without a quarantine one of a few hundred slots comes, at random. Of blocks of more than 100 bytes, 64 leave room in
-    // the queue.
+    // Without a quarantine, one of a few hundred slots is chosen at random. With blocks of more than 100 bytes, 64 do
+    // not fill the queue.
     for (conf, blocks, soon) in [
         ("quarantine_random:0,quarantine_queue:0", "20000", true),
         ("quarantine_queue:16KiB", "64", false),

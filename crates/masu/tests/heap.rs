@@ -48,13 +48,13 @@ fn collections_live_in_heaps() {
     assert_eq!((stats.allocated, stats.blocks), (0, 0), "{stats:?}");
 }
 
-/// The current version of allocator-api2 and the one that most crates still have, each through its own
-/// name and through the re-export, which is the same trait.
+/// The current version of allocator-api2 and the one that most crates still use, each through its own name and through
+/// the re-export, which is the same trait.
 macro_rules! version {
     ($name:ident, $api:ident) => {
         #[test]
         fn $name() {
-            // The re-export's trait is asked for, and the crate's own is used.
+            // The bound names the re-export's trait, and the crate's own is used.
             fn resized<A: masu::$api::alloc::Allocator>(a: A) {
                 let (small, large) = (Layout::new::<[u8; 24]>(), Layout::new::<[u8; 5000]>());
                 let block =
@@ -156,7 +156,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A live block: its layout, and what is in it by its seed.
+/// A live block: its layout, and the seed of its contents.
 struct Live {
     layout: Layout,
     seed: u8,
@@ -166,7 +166,7 @@ fn byte(seed: u8, i: usize) -> u8 {
     (i as u8).wrapping_mul(37) ^ (i >> 8) as u8 ^ seed
 }
 
-/// Bytes of a block that are written and looked at: both ends, and some between.
+/// Bytes of a block that are written and checked: both ends, and some between.
 fn places(size: usize) -> impl Iterator<Item = usize> {
     (0..size.min(50)).chain((50..size).step_by(487)).chain(size.saturating_sub(50).max(50)..size)
 }
@@ -181,7 +181,7 @@ fn holds(block: NonNull<u8>, size: usize, seed: u8, upto: usize) -> bool {
     places(size).filter(|i| *i < upto).all(|i| unsafe { block.add(i).read() } == byte(seed, i))
 }
 
-/// Runs steps on a heap beside a model of what must be in it.
+/// Runs steps on a heap beside a model of its contents.
 fn run(heap: &mut Heap, steps: &[Step]) {
     let mut live: BTreeMap<usize, Live> = BTreeMap::new();
     let pick = |live: &BTreeMap<usize, Live>, which: usize| {
@@ -378,7 +378,7 @@ fn memory_comes_back_when_heaps_go() {
         masu::ctl::stats::active::read().expect("it is known")
     };
     let (first, last) = (active(1), active(30));
-    // Other tests run beside this one.
+    // Other tests run at the same time.
     assert!(last < first + (256 << 20), "{first} and then {last} bytes");
 }
 
@@ -390,7 +390,7 @@ fn a_block_freed_after_its_heap_is_reported() {
         let layout = Layout::new::<[u8; 100]>();
         let block = (&heap).allocate(layout).expect("memory").cast::<u8>();
         heap.reset().expect("it is empty");
-        // SAFETY: this is wrong, and to be found out.
+        // SAFETY: this is wrong, and should be noticed.
         unsafe { (&heap).deallocate(block, layout) };
         return;
     }
@@ -407,7 +407,7 @@ fn a_block_freed_twice_is_reported() {
         let layout = Layout::new::<[u8; 100]>();
         let _other = (&heap).allocate(layout).expect("memory");
         let block = (&heap).allocate(layout).expect("memory").cast::<u8>();
-        // SAFETY: the second is wrong, and to be found out.
+        // SAFETY: the second is wrong, and should be noticed.
         unsafe {
             (&heap).deallocate(block, layout);
             (&heap).deallocate(block, layout);

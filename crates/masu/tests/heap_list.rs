@@ -1,4 +1,4 @@
-//! The list of heaps: what its rows say, and that it survives threads and forks.
+//! The list of heaps: what its rows contain, and that it survives threads and forks.
 
 use allocator_api2::vec::Vec as HeapVec;
 use masu::heap::{HeapRow, all};
@@ -41,7 +41,7 @@ fn a_heap_that_is_reset_stays_on_the_list() {
     let mut heap = Heap::builder().name("reset").build().expect("memory");
     let kept = scope(&heap, || vec![7u8; 1000]);
     heap.reset().expect("memory for a fresh one");
-    // What is still alive is nobody's: the heap has been given fresh memory and another id.
+    // Blocks still alive belong to nobody: the heap was given fresh memory and another id.
     let found = row("reset").expect("it is alive");
     assert_eq!((found.id, found.stats.blocks), (heap.id(), 0));
     drop(heap);
@@ -67,7 +67,7 @@ fn the_list_itself_is_in_no_heap() {
     });
 }
 
-/// Forks while others make, drop and list heaps, so that the lock is held most of the time.
+/// Forks while others create, drop and list heaps, so that the lock is held most of the time.
 #[test]
 fn the_list_survives_threads_and_forks() {
     unsafe extern "C" {
@@ -75,7 +75,7 @@ fn the_list_survives_threads_and_forks() {
         fn _exit(status: i32) -> !;
     }
     static STOP: AtomicBool = AtomicBool::new(false);
-    /// Also when something is wrong.
+    /// Even if something is wrong.
     struct Stop;
     impl Drop for Stop {
         fn drop(&mut self) {

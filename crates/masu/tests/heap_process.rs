@@ -25,8 +25,8 @@ unsafe extern "C" {
     fn _exit(status: i32) -> !;
 }
 
-/// Forks while other threads are in the middle of heaps, and of scopes: the child finds all of them in
-/// order, uses them, resets and drops them.
+/// Forks while other threads are using heaps and scopes: the child finds all of them in order, uses them, resets and
+/// drops them.
 #[test]
 fn children_of_a_busy_program_find_its_heaps_usable() {
     let heaps: [ArcHeap; 2] = std::array::from_fn(|_| ArcHeap::from(heap()));
@@ -50,7 +50,7 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
                         heap.deallocate(zeroed, large);
                     }
                     drop(Heap::new());
-                    // Inside much of the time, so that many a fork finds somebody there.
+                    // The heap is in use much of the time, so that many forks interrupt a call.
                     (0..50).for_each(|_| {
                         std::hint::black_box(heap.stats());
                     });
@@ -67,7 +67,7 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
                 let mut good = kept.iter().zip(0..).all(|(block, n)| **block == n);
                 for heap in &heaps {
                     let before = heap.stats();
-                    // What threads were just doing that do not exist here is not counted.
+                    // Unfinished calls of threads that do not exist here are not counted.
                     let in_small: usize = before.by_size().map(|(size, n)| size * n as usize).sum();
                     good &= before.allocated == in_small + before.large;
                     let mut more = HeapVec::new_in(heap);
@@ -97,11 +97,11 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
     }
 }
 
-/// A program that drops a heap and then sleeps: what the heap had goes back within a few decay times.
+/// A program that drops a heap and then sleeps: the heap's memory goes back within a few decay times.
 #[test]
 fn the_memory_of_a_dropped_heap_goes_back_to_the_system() {
     common::alone("the_memory_of_a_dropped_heap_goes_back_to_the_system", || {
-        // Without an allocation, which might be what makes the memory go back.
+        // Without an allocation, which might itself return the memory.
         let resident = || {
             let mut text = [0u8; 100];
             let mut file = std::fs::File::open("/proc/self/statm").expect("it is there");

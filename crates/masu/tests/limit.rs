@@ -9,7 +9,7 @@ static GLOBAL: Configured =
 
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-/// One test, for the limits are the process's.
+/// One test, since the limits are the process's.
 #[test]
 fn a_collection_meets_the_limit_and_the_program_goes_on() {
     assert_eq!(masu::ctl::decay::read(), Ok(Some(7)), "what is set wins over the policy");
@@ -28,7 +28,7 @@ fn a_collection_meets_the_limit_and_the_program_goes_on() {
     let held = bytes.len() * (3 << 20);
     assert!(held > 200 << 20 && held <= 256 << 20, "{held} bytes");
     assert!(limit::used() >= before + held && limit::used() <= 256 << 20);
-    // The reserve: texts, a message.
+    // The reserve is for a text or a message.
     assert!(format!("{refused} after {held} bytes").contains("memory"));
     drop(bytes);
 

@@ -1,16 +1,16 @@
-//! The machine code of a box's beginning and end: the class is a constant of the program, and nothing
-//! is called but the one function that frees.
+//! The machine code that makes and drops a box: the class is a constant of the program, and only the function that
+//! frees is called.
 #![cfg(target_arch = "x86_64")]
 
 mod common;
 
 use std::process::Command;
 
-/// Where all frees of a program are done.
+/// The function that does all frees of a program.
 const FREE: &str = "masu::global::engine::dealloc";
 
-/// The instructions of a hit: from a function's first one straight on, past every conditional jump,
-/// to the `ret` or to the jump to where blocks are freed.
+/// The instructions of a hit: from a function's first one straight on, past every conditional jump, to the `ret` or to
+/// the jump to [`FREE`].
 fn hit(program: &str, function: &str) -> Option<Vec<String>> {
     let only = format!("--disassemble={function}");
     let mut objdump = Command::new("objdump");
@@ -49,7 +49,7 @@ fn a_box_of_constant_size_takes_no_table_and_few_instructions() {
     assert_eq!(ran, "499500\n");
 
     let make = hit(program, "make_box").expect("objdump runs");
-    // Besides: the word is spread over the box (up to six moves), and a register is saved.
+    // Besides, the word is spread over the box (up to six moves), and a register is saved.
     assert!(make.len() <= 7 + 6 + 4, "{}: {make:#?}", make.len());
     let loads = make.iter().filter(|i| i.starts_with("movzx") || i.contains("[rip"));
     assert_eq!(loads.count(), 0, "the class is looked up: {make:#?}");

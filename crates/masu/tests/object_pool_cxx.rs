@@ -1,4 +1,4 @@
-//! `masu.hpp`, compiled and run: as it is, and with the compiler's checks of addresses, of undefined
+//! `masu.hpp`, compiled and run: plainly, and with the compiler's checks of addresses, of undefined
 //! behaviour and of data races.
 
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ fn compile(name: &str, flags: &[&str]) -> Option<PathBuf> {
 
 fn run(name: &str, flags: &[&str]) {
     let Some(program) = compile(name, flags) else { return };
-    // The sanitizers bring an allocator of their own.
+    // The sanitizers have their own allocator.
     let result = Command::new(program).env_remove("LD_PRELOAD").output().expect("it runs");
     let said = String::from_utf8_lossy(&result.stderr);
     assert!(result.status.success(), "{name}: {}\n{said}", result.status);
@@ -56,7 +56,7 @@ fn with_checked_data_races() {
     run("object_pool_tsan", &["-fsanitize=thread"]);
 }
 
-/// Before C++17 one line says what is needed, and none follows it.
+/// Before C++17 one line says what is needed, and no others follow it.
 #[test]
 fn of_an_earlier_standard() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));

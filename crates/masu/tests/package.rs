@@ -1,12 +1,12 @@
 //! What would be published: the crate, the engine, the command and its parts, without a warning, each with its
-//! licences, and nothing that only the workspace has is needed to build them.
+//! licences. Nothing that only the workspace has is needed to build them.
 
 mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-/// All of it, what others depend on first.
+/// All packages, dependencies first.
 const PACKAGES: [&str; 10] = [
     "masu-core",
     "masu-elsewhere",
@@ -20,7 +20,7 @@ const PACKAGES: [&str; 10] = [
     "masu-cli",
 ];
 
-/// `cargo package` of all; what it says.
+/// `cargo package` of all; returns its output.
 fn package(place: &Path, arguments: &[&str]) -> String {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["package", "--offline", "--allow-dirty"]);
@@ -42,7 +42,7 @@ fn packages_are_made_without_a_warning() {
     for name in PACKAGES {
         let package = place.join(format!("package/{name}-{0}.crate", env!("CARGO_PKG_VERSION")));
         let list = common::output(Command::new("tar").arg("-tzf").arg(package));
-        // The command's have the library inside, links resolved.
+        // The command's packages contain the library, with links resolved.
         let inside = [
             "build.rs",
             "library/masu-core/lib.rs",
@@ -73,7 +73,7 @@ fn packages_build_on_their_own() {
 }
 
 /// `cargo install` of the packaged command, in a directory that has nothing else: the command runs a program on the
-/// library inside of it.
+/// library that it contains.
 #[test]
 fn the_installed_command_has_the_library_inside() {
     if std::env::var_os("MASU_TEST_LONG").is_none() {
@@ -90,7 +90,7 @@ fn the_installed_command_has_the_library_inside() {
         let named = format!("{name}-{}", env!("CARGO_PKG_VERSION"));
         let file = place.join(format!("package/{named}.crate"));
         common::output(Command::new("tar").arg("-C").arg(&sources).arg("-xzf").arg(file));
-        // In the place of the registry.
+        // In place of the registry.
         let source = sources.join(named);
         if name != "masu-cli" {
             install.arg("--config");

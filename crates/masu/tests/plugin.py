@@ -1,4 +1,4 @@
-"""Loads a library that has an allocator of its own again and again, and unloads it, on threads that
+"""Repeatedly loads and unloads a library that has its own allocator, on threads that
 outlive it, and in forked children. Prints `ok` at the end."""
 
 import _ctypes

@@ -1,4 +1,4 @@
-//! A shared library with masu as its own allocator, loaded by a program that knows nothing of it.
+//! A shared library with its own allocator, masu, loaded by a program that knows nothing of it.
 
 mod common;
 
@@ -31,8 +31,8 @@ fn it_works_beside_the_preloaded_library() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "ok\n", "{said}");
-    // Both engines speak at the end (and the library in whatever else `python3` starts), and no
-    // block of one was freed into the other.
+    // Both engines report at the end (as does the library in whatever else `python3` starts), and
+    // no block of one was freed into the other.
     assert!(said.matches("masu: statistics").count() >= 2, "{said}");
     let foreign = said.lines().filter(|line| line.contains("foreign_frees"));
     assert!(foreign.clone().count() >= 2 && foreign.clone().all(|line| line.ends_with(" 0")));

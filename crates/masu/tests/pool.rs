@@ -1,5 +1,5 @@
 //! What the pools promise: addresses, drops, bounds, and soundness when handles are forgotten, when
-//! code of the user's panics, and when it uses the pool it is called from.
+//! user code panics, and when it uses the pool that called it.
 
 use masu::pool::{Lease, Manage};
 use masu::{BufferPool, ObjectPool, Pool, PoolBox, SharedPool};
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Notes its drop.
+/// Records its drop.
 struct Noted<'a>(usize, &'a RefCell<Vec<usize>>);
 
 impl Drop for Noted<'_> {
@@ -88,7 +88,7 @@ fn a_panic_in_a_drop_loses_no_other_object() {
 /// An object that uses its pool while it is dropped.
 #[test]
 fn objects_may_use_the_pool_they_are_in() {
-    // The first few only, or it would never end.
+    // Only the first few do so, or it would never end.
     thread_local!(static DEPTH: Cell<u32> = const { Cell::new(0) });
     struct Leaf {
         pool: &'static ObjectPool<Leaf>,
@@ -161,7 +161,7 @@ fn bounds_hold_also_when_creation_fails() {
     std::mem::forget(second);
 }
 
-/// Keeps even numbers only, and panics over 13.
+/// Keeps only even numbers, and panics above 13.
 struct Even<'a>(&'a Cell<u32>);
 
 impl Manage for Even<'_> {
@@ -188,7 +188,7 @@ fn what_is_not_kept_is_dropped() {
     let mut lease = pool.lease();
     **lease = 13;
     assert!(catch_unwind(AssertUnwindSafe(|| drop(lease))).is_err());
-    // Neither leased nor idle: it stays until the pool goes.
+    // Neither leased nor idle: it stays until the pool is dropped.
     assert_eq!((pool.len(), **pool.lease()), (2, 2));
 
     let shared = SharedPool::new((|| Box::new(1), |_: &mut Box<i32>| ()));
@@ -243,7 +243,7 @@ fn shared_objects_are_leased_to_one_at_a_time() {
                     assert!(lease.text.is_empty());
                     lease.text.push_str(&number.to_string());
                     assert_eq!(lease.users.fetch_sub(1, Ordering::Relaxed), 1, "leased twice");
-                    // Some are given back by another thread.
+                    // Another thread returns some.
                     let _ = sender.try_send(lease);
                 }
             });
@@ -285,7 +285,7 @@ fn buffers_are_disjoint_aligned_and_in_one_region() {
     }
 }
 
-/// What is written past the page cache must begin, end and lie in memory at multiples of a sector.
+/// Writes past the page cache must begin and end, in memory too, at multiples of a sector.
 #[test]
 #[cfg(all(
     not(miri),
@@ -325,7 +325,7 @@ fn owned_buffers_keep_their_pool() {
     let given = BufferPool::lease_owned(&pool).unwrap().into_index();
     assert_eq!(Arc::strong_count(&pool), 2);
     assert!(pool.lease().is_none());
-    // SAFETY: given away just now.
+    // SAFETY: just given away.
     drop(unsafe { pool.from_index(given) });
     drop(pool);
     std::thread::spawn(move || buffer.fill(3)).join().unwrap();

@@ -1,4 +1,4 @@
-//! The heap profile of a program in Rust: this test is one.
+//! The heap profile of a Rust program, which this test is.
 
 #![cfg(feature = "prof")]
 
@@ -18,7 +18,7 @@ fn kept(n: usize) -> Vec<Box<[u8; 200]>> {
     (0..n).map(|_| Box::new([7; 200])).collect()
 }
 
-/// What a future says that waits for nobody.
+/// The result of a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(value) => value,
@@ -52,7 +52,7 @@ fn a_profile_is_taken() {
     );
     drop(blocks);
 
-    // The names of another crate.
+    // The same through `jemalloc_pprof`.
     let mut ctl = now(jemalloc_pprof::PROF_CTL.as_ref().expect("always").lock());
     assert!(!ctl.activated() && ctl.get_md().start_time.is_none());
     now(jemalloc_pprof::activate_jemalloc_profiling());

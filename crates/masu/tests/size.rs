@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Most that it adds where the program says nothing of it, where it asks for a small engine, and with every part that the
-/// crate leaves out by default.
+/// The most that it adds: by default, with the engine optimised for size, and with every part that
+/// the crate leaves out by default.
 const LARGEST: u64 = 264 << 10;
 const LARGEST_FOR_SIZE: u64 = 176 << 10;
 const LARGEST_WITH_ALL: u64 = 430 << 10;
@@ -29,7 +29,7 @@ fn program(name: &str, global: &str, dependency: &str, profile: &str) -> PathBuf
     );
     fs::write(place.join("Cargo.toml"), manifest).expect("a manifest");
     fs::write(place.join("src/main.rs"), format!("{global}{PROGRAM}")).expect("a program");
-    // The versions that the workspace has, which are at hand.
+    // The workspace's versions, which are already downloaded.
     fs::copy(own.join("../../Cargo.lock"), place.join("Cargo.lock")).expect("a lock file");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--release", "--offline", "--quiet"]).current_dir(&place);
@@ -63,7 +63,7 @@ fn the_crate_adds_no_more_than_is_said() {
     nothing_is_told_of_what_is_there(&all);
 }
 
-/// What a program writes to stderr that runs with a policy that asks for every part.
+/// What a program writes to stderr under a policy that needs every part.
 fn said(program: &Path) -> String {
     let output = Command::new(program).env("MASU_CONF", "policy:debug").output().expect("it runs");
     assert_eq!(output.stdout, b"hello\n", "{output:?}");

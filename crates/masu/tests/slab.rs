@@ -4,7 +4,7 @@ use masu::Slab;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Counts its drops, and panics in the one that is asked for.
+/// Counts its drops, and panics in the chosen one.
 struct Counted<'a> {
     drops: &'a Cell<usize>,
     panics: bool,
@@ -167,7 +167,7 @@ fn addresses_outlast_growth_moves_and_holes() {
     slab.shrink_to_fit();
     slab.release_empty_pages();
     for (&key, pointer) in keys.iter().zip(pointers).filter(|(key, _)| **key % 3 != 0) {
-        // SAFETY: still there, and nobody holds a reference.
+        // SAFETY: still there, and no reference to it exists.
         unsafe {
             assert_eq!(*pointer.as_ref(), key as u64);
             *pointer.as_ptr() += 1;
@@ -176,13 +176,13 @@ fn addresses_outlast_growth_moves_and_holes() {
     }
 }
 
-/// Under the aliasing rules, what one value's reference does must not touch another's.
+/// By the aliasing rules, the use of one value's reference must not touch another's.
 #[test]
 fn references_and_pointers_of_different_values_live_together() {
     let mut slab: Slab<_> = (0..100).map(|i| (i, i)).collect();
     let far = slab.as_ptr(99).unwrap();
     let near = slab.get_mut(0).unwrap();
-    // SAFETY: nobody holds a reference to value 99.
+    // SAFETY: no reference to value 99 exists.
     unsafe { *far.as_ptr() += 1 };
     *near += 1;
     let [a, b] = slab.get_disjoint_mut([1, 2]).unwrap();
@@ -211,7 +211,7 @@ fn empty_pages_go_and_come_back() {
     assert_eq!((slab.get(0), slab.get(130), slab.get(1000)), (None, None, None));
     assert_eq!(slab.try_remove(0), None);
 
-    // Vacant keys of the pages that stayed first, the lowest first; then those of the released ones.
+    // Vacant keys of the pages that stayed come first, the lowest first; then those of released pages.
     let mut keys = slab.upcoming_keys().collect::<Vec<_>>();
     assert_eq!(keys.len(), 512 - 11);
     assert_eq!(keys[..3], [64, 65, 66]);
@@ -229,7 +229,7 @@ fn empty_pages_go_and_come_back() {
     assert_eq!(slab.insert(5), 0);
 }
 
-/// The pages of a slab that nobody gave a capacity do not just double.
+/// The pages of a slab without a given capacity do not simply double.
 #[test]
 fn the_first_pages_of_a_growing_slab_come_back_under_the_others() {
     let mut slab = Slab::new();
@@ -349,7 +349,7 @@ fn pages_go_back_by_themselves_where_that_is_wanted() {
     (0..1024).for_each(|i| assert_eq!(slab.remove(i), i));
     assert_eq!(slab.capacity(), 1024);
 
-    // On: what is left stays where it is, and the holes come up again.
+    // On: the remaining value stays where it is, and the holes are reused.
     let mut slab = filled(true);
     let address = slab.as_ptr(1000);
     for i in (0..1024).filter(|i| *i != 1000) {
@@ -361,7 +361,7 @@ fn pages_go_back_by_themselves_where_that_is_wanted() {
     assert_eq!(slab.capacity(), 1024);
     assert!(keys.iter().all(|key| *key != 1000));
 
-    // From the end, with values dropped in place, and in one go.
+    // From the end, with values dropped in place, and all at once.
     let mut slab = filled(true);
     (0..1024).rev().for_each(|i| assert!(slab.discard(i)));
     assert_eq!(slab.capacity(), 64);
@@ -413,7 +413,7 @@ fn values_stay_themselves_while_pages_come_and_go_by_themselves() {
             least = least.min(slab.capacity());
         }
     }
-    // Under Miri too few come to empty the last page for certain.
+    // Under Miri there are too few steps to empty the last page for certain.
     assert!(cfg!(miri) || least * 8 <= most, "from {least} to {most}");
     assert!(
         slab.iter()
@@ -422,7 +422,7 @@ fn values_stay_themselves_while_pages_come_and_go_by_themselves() {
     );
 }
 
-/// A value that no other test has slabs of: what is known is kept by the size.
+/// A value for which no other test has slabs: what is learned is kept by size.
 struct Sized1096([u8; 1096]);
 
 #[test]
@@ -443,7 +443,7 @@ fn the_first_page_has_room_for_what_slabs_before_it_needed() {
     assert_eq!(first(&mut Slab::new()), 40);
     assert_eq!(first(&mut Slab::new()), 1);
 
-    // Slabs that are alive have taken what there was of trust: thousands of small ones reserve little.
+    // Living slabs have used up the trust: thousands of small ones reserve little.
     (0..8).for_each(|_| drop(fill(40)));
     let mut slabs: Vec<Slab<Sized1096>> = (0..100).map(|_| Slab::new()).collect();
     let capacities: Vec<usize> = slabs.iter_mut().map(first).collect();
@@ -451,7 +451,7 @@ fn the_first_page_has_room_for_what_slabs_before_it_needed() {
     assert_eq!(capacities[99], 1, "{capacities:?}");
     drop(slabs);
 
-    // What gives pages back by itself begins small.
+    // A slab that returns pages automatically begins small.
     (0..8).for_each(|_| drop(fill(40)));
     let mut slab = Slab::new();
     slab.set_automatic_release(true);

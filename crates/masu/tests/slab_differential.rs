@@ -34,7 +34,7 @@ enum Op {
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    // Few keys: most are, or have been, in use.
+    // Few keys: most are in use, or have been.
     let key = || 0usize..48;
     prop_oneof![
         20 => Just(Op::Insert),
@@ -62,7 +62,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// A value that is counted, so that a leak or a second drop is seen. As large as `N` words.
+/// A value that is counted, so that leaks and second drops are noticed. As large as `N` words.
 #[derive(Debug)]
 struct Value<const N: usize> {
     number: u32,
@@ -145,7 +145,7 @@ impl<const N: usize> Both<N> {
                 }
             }
             Op::Swap(a, b) => {
-                // Theirs panics over keys never used, where ours says `None`.
+                // Theirs panics over keys never used, where ours returns `None`.
                 let last = self.theirs.iter().next_back().map_or(0, |(key, _)| key);
                 let (a, b) = (a.min(last), b.min(last));
                 let ours = catch_unwind(AssertUnwindSafe(|| {
@@ -281,7 +281,7 @@ impl<const N: usize> Both<N> {
                 self.addresses.clear();
             }
             Op::Release => {
-                // The order of reuse changes, but only where a page goes.
+                // The order of reuse changes, but only if a page goes.
                 if self.ours.release_empty_pages() != 0 {
                     (self.ours, self.theirs) = (masu::Slab::new(), slab::Slab::new());
                     self.addresses.clear();
@@ -330,7 +330,7 @@ fn run<const N: usize>(capacity: Option<usize>, ops: Vec<Op>) {
         both.check();
     }
     let Both { ours, theirs, live, .. } = both;
-    // The rest by value, half of it; the iterator drops the others.
+    // The rest by value, but only half; the iterator drops the others.
     let half = ours.len() / 2;
     let ours: Vec<_> =
         ours.into_iter().take(half).map(|(key, value)| (key, value.number)).collect();

@@ -101,7 +101,7 @@ fn pinned_values_stay() {
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Says what it is in two places, so that a torn or dropped value is seen.
+/// Contains its value twice, so that a torn or dropped one is noticed.
 struct Pair(u64, Box<u64>);
 
 impl Pair {
@@ -208,7 +208,7 @@ fn a_panic_in_a_shared_drop_frees_the_slot() {
     let key = slab.insert(Bad);
     assert!(catch_unwind(AssertUnwindSafe(|| slab.remove(key))).is_err());
     assert!(slab.is_empty());
-    // One of eight shards takes a value, by where the stack is, which Miri changes at each call.
+    // One of eight shards takes a value, by the stack's address, which Miri changes at each call.
     let mut made = vec![slab.insert(Bad)];
     while made[made.len() - 1].index() % 8 != key.index() % 8 {
         assert!(made.len() < 1000, "the shard never comes again");

@@ -1,4 +1,4 @@
-//! What the tests share: an object that passes for an allocator, and commands.
+//! What the tests share: a stand-in for an allocator, and commands.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -9,14 +9,14 @@ use masu_bench::arm::Arm;
 use masu_bench::race::{Foreign, Task};
 use tempfile::TempDir;
 
-/// Exports a malloc, like every allocator, which is glibc's own: enough to see it loaded.
+/// Exports a malloc, as every allocator does, which is glibc's: enough to see that it is loaded.
 const FAKE: &str = "#include <stddef.h>\n\
     void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }";
 
 /// An allocator that is glibc's in disguise.
 pub struct Fake(TempDir);
 
-/// Compiles one.
+/// Compiles a stand-in.
 pub fn fake_allocator() -> Fake {
     library(FAKE)
 }

@@ -23,7 +23,7 @@ pub struct Finding {
     pub fix: String,
 }
 
-/// The findings of that name.
+/// The findings with that name.
 pub fn findings(json: &Value, id: &str) -> Vec<Finding> {
     let all = json["findings"].as_array().expect("findings");
     let named = all.iter().filter(|finding| finding["id"] == id);
@@ -42,7 +42,7 @@ pub fn findings(json: &Value, id: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// The one finding of that name.
+/// The one finding with that name.
 #[track_caller]
 pub fn finding(json: &Value, id: &str) -> Finding {
     let mut found = findings(json, id);
@@ -50,7 +50,7 @@ pub fn finding(json: &Value, id: &str) -> Finding {
     found.remove(0)
 }
 
-/// Runs it, and expects it to end with `code`; the answer.
+/// Runs it and expects it to exit with `code`; returns the answer.
 #[track_caller]
 pub fn answer(command: &mut Command, code: i32) -> Value {
     let output = command.arg("--json").output().expect("runs");
@@ -61,7 +61,7 @@ pub fn answer(command: &mut Command, code: i32) -> Value {
     serde_json::from_str(&out).expect("JSON")
 }
 
-/// The files of a machine: a sound one, until a test changes something.
+/// The files of a machine, which is sound until a test changes something.
 pub struct Machine {
     pub fixture: Fixture,
 }
@@ -95,7 +95,7 @@ impl Machine {
         self.fixture.path("root")
     }
 
-    /// A file with this text.
+    /// Writes a file with this text.
     pub fn set(&self, path: &str, text: &str) {
         self.write(path, format!("{text}\n").as_bytes());
     }
@@ -110,7 +110,7 @@ impl Machine {
         fs::remove_file(self.root().join(path)).unwrap();
     }
 
-    /// A file of this process: the form is the kernel's own then.
+    /// Copies a file of this process, so that its form is the kernel's own.
     fn copy(&self, name: &str) {
         let text = fs::read(format!("/proc/self/{name}")).unwrap();
         self.write(&format!("proc/self/{name}"), &text);
@@ -136,7 +136,7 @@ impl Machine {
         self.set("sys/kernel/mm/transparent_hugepage/defrag", defrag);
     }
 
-    /// Kilobytes of memory, of what may be promised, and of what is.
+    /// Kilobytes of memory, of the commit limit, and of committed memory.
     pub fn meminfo(&self, total: u64, limit: u64, committed: u64) {
         let own = fs::read_to_string("/proc/meminfo").unwrap();
         let line = |line: &str| match line.split_once(':').map_or("", |(name, _)| name) {
@@ -173,7 +173,7 @@ impl Machine {
         self.set("proc/self/mountinfo", lines);
     }
 
-    /// Puts the process into the group `path` of version 2, which has these files.
+    /// Puts the process into the group `path` of version 2, with these files.
     pub fn cgroup2(&self, path: &str, files: &[(&str, &str)]) {
         self.set("proc/self/cgroup", &format!("0::{path}"));
         self.mountinfo("1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup rw");
@@ -190,7 +190,7 @@ impl Machine {
         command
     }
 
-    /// What it answers.
+    /// Its answer.
     #[track_caller]
     pub fn json(&self) -> Value {
         answer(&mut self.doctor(), 0)

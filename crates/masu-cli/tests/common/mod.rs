@@ -1,5 +1,4 @@
-//! A prefix of its own for each test: programs built on the spot, and a library that stands in for
-//! libmasu.so.
+//! A separate prefix for each test: programs built on the spot, and a library that stands in for libmasu.so.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 pub mod doctor;
@@ -12,12 +11,12 @@ use std::process::{Command as Process, Output};
 use assert_cmd::Command;
 use tempfile::TempDir;
 
-/// Exports a malloc, like every allocator, which is glibc's own: enough to see it loaded.
+/// Exports a malloc, as every allocator does, which is glibc's: enough to see that it is loaded.
 const WITNESS: &str = "#include <stddef.h>\n\
     void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }";
 
-/// Has Ctrl-C end what the test starts, although a shell that put the test into the background had it ignored: then a
-/// script's `trap` has no effect either.
+/// Lets Ctrl-C end what the test starts. A shell that runs the test in the background has the signal ignored; then even
+/// a script's `trap` has no effect.
 pub fn heed_ctrl_c() {
     // SAFETY: the default action; nothing here has a handler.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
@@ -46,7 +45,7 @@ impl Fixture {
         out
     }
 
-    /// A program that says ok.
+    /// A program that prints ok.
     pub fn program(&self, name: &str, flags: &[&str]) -> PathBuf {
         self.cc(name, flags, "#include <stdio.h>\nint main(void) { return puts(\"ok\") < 0; }")
     }
@@ -54,7 +53,7 @@ impl Fixture {
     /// A program for another machine.
     pub fn foreign(&self) -> PathBuf {
         let mut bytes = fs::read(self.program("native", &[])).expect("it was just built");
-        // e_machine is the half word at 18; 183 is AArch64, 62 x86-64.
+        // e_machine is the half word at offset 18; 183 is AArch64, 62 x86-64.
         bytes[18] = if bytes[18] == 183 { 62 } else { 183 };
         let foreign = self.script("foreign", "");
         fs::write(&foreign, bytes).expect("written");
@@ -67,7 +66,7 @@ impl Fixture {
         if path.exists() { path } else { self.cc("libwitness.so", &["-shared", "-fPIC"], WITNESS) }
     }
 
-    /// Another allocator, as a library that has `name` and this name of its own.
+    /// Another allocator, as a library that has `name` and this soname.
     pub fn rival(&self, name: &str) -> PathBuf {
         self.cc(name, &["-shared", "-fPIC", &format!("-Wl,-soname,{name}")], WITNESS)
     }
@@ -89,7 +88,7 @@ impl Fixture {
         command
     }
 
-    /// What came out on stderr, with the fixture's directory taken out of paths.
+    /// The text on stderr, with the fixture's directory taken out of paths.
     pub fn stderr(&self, output: &Output) -> String {
         self.plain(&String::from_utf8_lossy(&output.stderr))
     }
@@ -99,7 +98,7 @@ impl Fixture {
         text.replace(&format!("{}/", self.directory.path().display()), "")
     }
 
-    /// Runs it, and expects it to end with `code`; what it said.
+    /// Runs it and expects it to exit with `code`; returns what it said.
     #[track_caller]
     pub fn refused(&self, command: &mut Command, code: i32) -> String {
         let output = command.output().expect("runs");
@@ -109,7 +108,7 @@ impl Fixture {
         said
     }
 
-    /// Runs it, and expects the program to have run and said ok; what masu said.
+    /// Runs it and expects the program to have run and printed ok; returns what masu said.
     #[track_caller]
     pub fn ran(&self, command: &mut Command) -> String {
         let output = command.output().expect("runs");
@@ -120,10 +119,10 @@ impl Fixture {
     }
 }
 
-/// The command under test, free of what the environment of the tests may hold.
+/// The command under test, without the tests' environment variables.
 pub fn masu() -> Command {
     let mut command = assert_cmd::cargo::cargo_bin_cmd!("masu");
-    // Cargo puts its target directory, where a libmasu.so may be, into the library path.
+    // Cargo puts its target directory, which may contain a libmasu.so, into the library path.
     command.env_remove("LD_PRELOAD").env_remove("LD_LIBRARY_PATH");
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("MASU_") {
@@ -133,8 +132,8 @@ pub fn masu() -> Command {
     command
 }
 
-/// Copies a file that is to be executed, by a process of its own: what this one writes, a child that
-/// another test has just forked off holds open for writing, and such a file cannot be executed.
+/// Copies a file that will be executed, by a separate process: a child that another test has just forked would hold a
+/// file that this process writes open for writing, and such a file cannot be executed.
 #[track_caller]
 pub fn copy(from: impl AsRef<Path>, to: &Path) {
     let done = Process::new("cp").arg("-p").arg(from.as_ref()).arg(to).status().expect("cp runs");

@@ -1,4 +1,4 @@
-//! What the tests share: building what they load, and running programs.
+//! What the tests share: building libraries and running programs.
 
 #![allow(dead_code, reason = "each test uses its part")]
 
@@ -13,10 +13,10 @@ pub fn target() -> PathBuf {
     test.ancestors().nth(2).expect("below the target directory").to_owned()
 }
 
-/// Builds something of the workspace, in the profile that it has by default.
+/// Builds a part of the workspace, in the default profile.
 pub fn build(arguments: &[&str]) {
     let mut cargo = Command::new(env!("CARGO"));
-    // Beside this test, whatever variables named the directory to the build.
+    // Beside this test, whichever variables named the directory in the build.
     let directory = target();
     let directory = directory.parent().expect("the target directory");
     cargo.args(["build", "--quiet", "--target-dir"]).arg(directory).args(arguments);
@@ -45,7 +45,7 @@ fn show(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
 }
 
-/// Runs one test of this program again, in a process of its own that `prepare` may change. That test
+/// Runs one test of this program again, in a separate process that `prepare` may change. That test
 /// finds `MASU_TEST_CHILD` set.
 pub fn again(test: &str, prepare: impl FnOnce(&mut Command)) -> Output {
     let program: &Path = &std::env::current_exe().expect("a test has a path");
@@ -60,7 +60,7 @@ pub fn is_child() -> bool {
     std::env::var_os("MASU_TEST_CHILD").is_some()
 }
 
-/// Runs a test's body in a process of its own, in which no other test comes or goes.
+/// Runs a test's body in a separate process, without other tests.
 pub fn alone(test: &str, body: impl FnOnce()) {
     if is_child() {
         return body();
@@ -75,7 +75,7 @@ unsafe extern "C" {
     fn kill(child: i32, signal: i32) -> i32;
 }
 
-/// Waits for a child that must end well, and soon.
+/// Waits for a child, which must succeed, and soon.
 pub fn wait(child: i32) {
     let (begun, mut status) = (Instant::now(), 0);
     // SAFETY: the status may be written; without hanging (1).

@@ -1,4 +1,4 @@
-// Tests of masu.hpp. Ends with 0 if all is well, else says what is not.
+// Tests of masu.hpp. Exits with 0 if all is well, else prints what is not.
 #include <masu/masu.hpp>
 
 #include <cstdio>
@@ -21,7 +21,7 @@
 static std::atomic<int> live{0};
 
 struct counted {
-    std::string text; // a heap block of its own, for the leak checker
+    std::string text; // a separate heap block, for the leak checker
     int number;
     explicit counted(int n) : text(40, 'x'), number(n) {
         if (n < 0)
@@ -88,7 +88,7 @@ static void a_constructor_that_throws_leaves_nothing() {
 static void raw_memory_is_not_destroyed() {
     masu::object_pool<counted> pool(4, 8);
     counted *raw = pool.malloc();
-    pool.malloc(); // left: nothing to destroy
+    pool.malloc(); // left there: nothing to destroy
     new (raw) counted(3);
     raw->~counted();
     pool.free(raw);
@@ -132,7 +132,7 @@ static void threads() {
     masu::concurrent_object_pool<counted> pool;
     std::vector<std::thread> workers;
     std::mutex mutex;
-    std::vector<counted *> handed; // destroyed by somebody else
+    std::vector<counted *> handed; // destroyed by another thread
     for (int t = 0; t < 4; ++t) {
         workers.emplace_back([&, t] {
             std::vector<counted *> own;
@@ -169,7 +169,7 @@ static void threads() {
     CHECK(thrown && pool.size() == static_cast<std::size_t>(live.load()));
 }
 
-// One makes, another destroys: the maker must come to the destroyer's slots.
+// One thread creates, another destroys: the first must get at the other's slots.
 static void made_here_destroyed_there() {
     masu::concurrent_object_pool<int> pool;
     std::set<int *> addresses;
@@ -211,7 +211,7 @@ static void containers() {
 
 int main() {
     construct_and_destroy();
-    CHECK(live == 0); // what was left went with the pool
+    CHECK(live == 0); // the remaining ones went with the pool
     a_constructor_that_throws_leaves_nothing();
     raw_memory_is_not_destroyed();
     CHECK(live == 0);
