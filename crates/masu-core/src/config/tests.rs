@@ -12,7 +12,7 @@ use std::ffi::CString;
 use std::string::String;
 use std::vec::Vec;
 
-/// The configuration that `variables` make, and the warnings about them.
+/// The configuration that `variables` give, and the warnings about them.
 fn read(variables: &[&str]) -> (Config, String) {
     let mut said = Vec::new();
     let mut sink = |bytes: &[u8]| said.extend_from_slice(bytes);
@@ -20,14 +20,14 @@ fn read(variables: &[&str]) -> (Config, String) {
     (config, String::from_utf8(said).unwrap())
 }
 
-/// The configuration that correct `variables` make.
+/// The configuration that correct `variables` give.
 fn config(variables: &[&str]) -> Config {
     let (config, said) = read(variables);
     assert_eq!(said, "", "{variables:?}");
     config
 }
 
-/// The one warning that `variables` earn; they change nothing.
+/// The one warning that `variables` cause; they change nothing.
 fn warning(variables: &[&str]) -> String {
     let (config, said) = read(variables);
     assert_eq!(config, Config::DEFAULT, "{variables:?}");
@@ -78,7 +78,7 @@ macro_rules! every_key {
     };
 }
 
-/// As [`config`], but `verbose` may have written the configuration.
+/// Like [`config`], but `verbose` may have written the configuration.
 fn config_quiet(variables: &[&str]) -> Config {
     let (config, said) = read(variables);
     assert!(!said.contains("warning"), "{said}");
@@ -260,7 +260,7 @@ fn the_list_is_forgiving_about_its_punctuation() {
     assert_eq!(config.decay, Delay::Millis(1000));
     assert_eq!(config.run_cache, 1 << 20);
     assert_eq!(config.retain_full, 4);
-    // The last of two counts, as in a shell.
+    // The last of two values counts, as in a shell.
     assert_eq!(config.budget, 2 << 10);
 }
 
@@ -387,7 +387,7 @@ fn what_the_command_has_set_is_told_from_variables_of_the_user() {
     let (Config { origins, populate, .. }, said) =
         read(&[list, "MASU_DECAY=2s", "MASU_BUDGET=9MiB", "MASU_VERBOSE=1"]);
     assert_eq!((origins.decay, origins.verbose), (Origin::Command, Origin::Variable));
-    // One that was set anew since, and one that is not set.
+    // One was set anew since, and one is not set.
     assert_eq!((origins.budget, origins.populate), (Origin::Variable, Origin::BuiltIn));
     assert!(!populate && said.contains("  2s          masu's command line\n"), "{said}");
 }

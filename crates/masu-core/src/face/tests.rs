@@ -154,7 +154,7 @@ fn blocks_freed_by_other_threads_come_back() {
     assert!(crate::stats().remote_frees > before.remote_frees, "they were freed as others' blocks");
 }
 
-/// Threads come and go; what they leave is used again, and blocks outlive the thread that made them.
+/// Threads come and go; what they leave is reused, and blocks outlive their thread.
 #[test]
 fn threads_leave_nothing_behind() {
     let mut kept = Vec::new();
@@ -221,7 +221,7 @@ fn random_operations_keep_every_block() {
     };
     let threads: Vec<_> = (1..=4).map(|seed| thread::spawn(move || work(seed * 7919))).collect();
     for thread in threads {
-        // Freed here, by a thread that made none of them.
+        // Freed here, by a thread that allocated none of them.
         let left = thread.join().expect("no block was damaged");
         left.into_values().for_each(Block::free);
     }
@@ -232,7 +232,7 @@ fn random_operations_keep_every_block() {
 fn zeroed_blocks_are_zero_at_every_alignment() {
     for align in (0..=22).map(|shift| 1usize << shift) {
         for size in [1, 15, 100, 129, 3000, 8192, 9000, 70_000, 600_000, 3 << 20] {
-            // The second time round the memory has already been used.
+            // The second time, the memory has already been used.
             for _ in 0..2 {
                 let p = alloc_zeroed_aligned(size, align);
                 assert!(!p.is_null() && (p as usize).is_multiple_of(align.max(16)));
@@ -336,7 +336,7 @@ fn a_block_resized_in_place_stays_and_keeps_its_contents() {
         assert!(!unsafe { try_resize(block.p, 1) });
         block.free();
     }
-    // SAFETY: not the engine's, which is told apart.
+    // SAFETY: not the engine's, which it notices.
 }
 
 fn insert(live: &mut BTreeMap<usize, Block>, block: Block) {

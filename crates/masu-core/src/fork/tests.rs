@@ -1,4 +1,4 @@
-//! Blocks and spans freed while a fork stands still.
+//! Blocks and spans freed during a fork.
 
 use super::*;
 use crate::config::{Config, OnError};
@@ -17,7 +17,7 @@ use crate::tuning::NEVER_BORROW;
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
-/// Does something while another thread forks, and has all locks.
+/// Runs `f` while another thread forks and holds all locks.
 fn while_a_fork_stands_still(f: impl FnOnce()) {
     let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|scope| {
@@ -34,7 +34,7 @@ fn while_a_fork_stands_still(f: impl FnOnce()) {
     });
 }
 
-/// All its pages have gone back, so its link is all that is written to it.
+/// All its pages have gone back, so only its link is written to it.
 #[test]
 fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
     alone!(a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes, || {
@@ -59,7 +59,7 @@ fn a_span_that_waits_for_a_fork_to_end_does_not_read_as_zeroes() {
     });
 }
 
-/// The link is then all that is written to it.
+/// Then only the link is written to it.
 #[test]
 fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zeroes() {
     alone!(
@@ -67,18 +67,18 @@ fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zer
         || {
             const LEN: usize = 4 << 20;
             let (first, moved) = (huge::alloc(LEN, 16), huge::alloc(LEN, 16));
-            // SAFETY: live blocks of so many bytes.
+            // SAFETY: live blocks of that many bytes.
             unsafe {
                 first.write_bytes(1, LEN);
                 moved.write_bytes(1, LEN);
             }
             let unit = space::unit_of(moved).expect("a huge block");
-            // As growth leaves it.
+            // This is how growth leaves it.
             let to = Locked::lock().take_fresh(LEN / UNIT_BYTES * 2, 1, 2).expect("room");
             // SAFETY: the test's own ranges, the second of which holds nothing.
             assert_eq!(unsafe { Locked::lock().move_pages(unit, to, 0) }, LEN);
             while_a_fork_stands_still(|| {
-                // The second one is linked to the first.
+                // The second is linked to the first.
                 // SAFETY: live blocks, freed once.
                 unsafe {
                     huge::give(first);
@@ -87,7 +87,7 @@ fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zer
             });
             for _ in 0..8 {
                 let p = huge::alloc_zeroed(LEN, 16);
-                // SAFETY: a live block of so many bytes.
+                // SAFETY: a live block of that many bytes.
                 let bytes = unsafe { core::slice::from_raw_parts(p, LEN) };
                 assert!(bytes.iter().all(|&byte| byte == 0), "{p:?}, and {moved:?} waited");
             }
@@ -95,7 +95,7 @@ fn a_block_whose_pages_have_moved_and_that_waits_for_a_fork_does_not_read_as_zer
     );
 }
 
-/// It waits on a list, on which it must not be twice.
+/// It waits on a list, and must not be there twice.
 #[test]
 fn a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once() {
     alone!(a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once, || {
@@ -104,7 +104,7 @@ fn a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once() {
         settings::apply(&config, false);
         let p = huge::alloc(LEN, 16);
         while_a_fork_stands_still(|| {
-            // SAFETY: a live block, freed once; the second free is seen.
+            // SAFETY: a live block, freed once; the second free is noticed.
             unsafe {
                 assert_eq!(huge::give(p), LEN);
                 assert_eq!((huge::usable_size(p), huge::around(p)), (0, None));
@@ -123,13 +123,13 @@ fn a_second_free_of_a_huge_block_that_waits_for_a_fork_is_seen_at_once() {
 #[test]
 fn a_second_free_of_a_hardened_block_that_waits_for_a_fork_is_seen_at_once() {
     alone!(a_second_free_of_a_hardened_block_that_waits_for_a_fork_is_seen_at_once, || {
-        // In small slots, in slots of pages, and in mappings; the last, of a byte, is a mapping, too.
+        // In small slots, in slots of pages, and in mappings; the last, of one byte, is a mapping, too.
         const SIZES: [usize; 12] = [1, 8, 8, 8, 8, 8, 8, 100, 100, 20_000, 300_000, 5 << 20];
         let requests = || {
             let with = |size, align| Request::exact(size, align, true).expect("a request");
             SIZES.iter().map(move |&size| (size, with(size, 16))).chain([(1, with(1, 1 << 20))])
         };
-        // SAFETY: the tests free live blocks; other frees are seen.
+        // SAFETY: the tests free live blocks; other frees are noticed.
         let free = |p| unsafe { hardened::free(p, hardened::NO_THREAD) };
         let is_freed = |found| matches!(found, Err(Wrong::Freed { .. }));
         assert!(hardened::start(&hardened::tests::OPTIONS));
@@ -146,12 +146,12 @@ fn a_second_free_of_a_hardened_block_that_waits_for_a_fork_is_seen_at_once() {
                 for &(p, is_heaps) in &blocks {
                     found.push(free(p).map(|freed| freed.left) == Ok(is_heaps));
                     if is_heaps {
-                        // SAFETY: as that has returned.
+                        // SAFETY: as the return value says.
                         unsafe { heap.leave_hardened(p) };
                     }
                     found.push(is_freed(free(p)));
                 }
-                // Not only the topmost of a list.
+                // Not only the top one of a list.
                 found.extend(blocks.iter().map(|&(p, _)| is_freed(free(p))));
             });
             assert!(found.iter().all(|&right| right), "{blocks:?}: {found:?}");
@@ -165,7 +165,7 @@ fn a_second_free_of_a_hardened_block_that_waits_for_a_fork_is_seen_at_once() {
     });
 }
 
-/// The outer fork still has all locks when the inner one is over.
+/// The outer fork still holds all locks when the inner one is over.
 #[test]
 fn a_fork_in_a_handler_of_a_fork_leaves_the_locks_to_that_one() {
     alone!(a_fork_in_a_handler_of_a_fork_leaves_the_locks_to_that_one, || {
@@ -184,12 +184,12 @@ fn a_fork_in_a_handler_of_a_fork_leaves_the_locks_to_that_one() {
     });
 }
 
-/// The other threads sleep for ever, as if they did not exist any more.
+/// The other threads sleep for ever, as if they no longer existed.
 #[test]
 fn what_a_thread_has_borrowed_and_not_used_is_free_in_a_child() {
     alone!(what_a_thread_has_borrowed_and_not_used_is_free_in_a_child, || {
         let class = class_of(100);
-        // The last of them borrows: first one block, and then two, one of which is left over.
+        // The last one borrows: first one block, then two, one of which is left over.
         for n in 0..=NEVER_BORROW {
             let (begun, begins) = mpsc::channel();
             thread::spawn(move || {

@@ -3,7 +3,7 @@ use crate::own_process::alone;
 use crate::sys::auxv;
 use std::vec::Vec;
 
-/// A block whose upper or lower end is checked.
+/// A block with its upper or lower end checked.
 fn block(size: usize, align: usize, upper: bool) -> *mut u8 {
     let p = alloc(size, align, upper);
     assert!(!p.is_null());
@@ -69,7 +69,7 @@ fn half_of_the_slots_are_used_and_all_take_turns() {
             // SAFETY: a live block.
             assert!(unsafe { free(p) });
         }
-        // A slot whose block was freed just now comes back last.
+        // A slot whose block was just freed is reused last.
         let mut seen = Vec::new();
         for _ in 0..4 {
             let p = block(32, 16, true);

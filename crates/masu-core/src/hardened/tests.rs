@@ -19,7 +19,7 @@ fn sizes() -> impl Iterator<Item = usize> {
     ends.flat_map(|end| [end.saturating_sub(1), end, end + 1])
 }
 
-/// A block that is all zero and as it was asked for.
+/// A block that is all zero, with this size and alignment.
 fn block(size: usize, align: usize) -> *mut u8 {
     let p = alloc(size, align, 0);
     assert!(!p.is_null() && p.addr().is_multiple_of(align), "{size} bytes, {align}");
@@ -80,14 +80,14 @@ fn what_is_no_blocks_start_is_told_apart() {
                 let inside = p.wrapping_add(by);
                 let wrong = Wrong::Inside { start: p.addr(), bytes: size };
                 assert_eq!(look(inside), Some(Err(wrong)), "{size} bytes, {by}");
-                // SAFETY: the pointer is checked before anything is done.
+                // SAFETY: the pointer is checked before it is used.
                 assert_eq!(unsafe { free(inside, 0) }, Err(wrong));
             }
             assert_eq!(look(p), Some(Ok(size)));
         }
         let mut local = 0u64;
         assert_eq!(look((&raw mut local).cast()), None);
-        // Far from the slabs in use, in the same region.
+        // Far from the slabs in use, but in the same region.
         let p = block(100, 16);
         let far = PROCESS.region_bytes() / 2;
         assert_eq!(look(p.wrapping_add(far)), Some(Err(Wrong::NoBlock)));
@@ -110,13 +110,13 @@ fn a_block_comes_back_late_and_elsewhere() {
             }
             assert!(seen.len() > 2, "{size} bytes: {} places", seen.len());
         }
-        // Slots are drawn: neighbours in time are none in space.
+        // Slots are drawn: neighbours in time are not neighbours in space.
         let places: Vec<_> = (0..64).map(|_| block(56, 16).addr()).collect();
         assert!(places.windows(2).filter(|pair| pair[0] + 64 == pair[1]).count() < 16);
     });
 }
 
-/// How many frees later the first of many freed blocks came back, for blocks of a size.
+/// For blocks of a size, how many frees later the first of many freed blocks came back.
 fn soonest_return(size: usize, count: usize) -> usize {
     let mut freed_at = BTreeMap::new();
     let mut soonest = usize::MAX;
@@ -137,7 +137,7 @@ fn both_parts_of_the_quarantine_hold_blocks_back() {
         assert!(start(&OPTIONS));
         let soonest = soonest_return(56, 20_000);
         assert!(soonest >= bin::WAITING, "after {soonest} frees");
-        // At random, in the part that is drawn: not after the same number of frees each time.
+        // At random, in the random part: not after the same number of frees each time.
         let (mut ages, mut freed_at) = (BTreeSet::new(), BTreeMap::new());
         for now in 0..5000 {
             let p = block(56, 16);
@@ -166,7 +166,7 @@ fn what_threads_have_at_hand_is_known_and_handed_back() {
         let all: Vec<_> = (0..400).map(|n| alloc(8 + n % 50 * 40, 16, n % 5)).collect();
         let live = usage().live;
         for (n, &p) in all.iter().enumerate() {
-            // SAFETY: a live block, which another thread frees than allocated it.
+            // SAFETY: a live block, freed by another thread than allocated it.
             unsafe {
                 let bytes = freed(free(p, n % 7)).expect("a live block");
                 assert_eq!(bytes, 8 + n % 50 * 40);
@@ -205,7 +205,7 @@ fn large_blocks_lie_where_others_were_but_not_at_once() {
     alone!(large_blocks_lie_where_others_were_but_not_at_once, || {
         assert!(start(&OPTIONS));
         const SIZE: usize = 256 << 10;
-        // The bytes kept are a part of the live ones.
+        // The bytes kept are a fraction of the live ones.
         let _live: Vec<_> = (0..200).map(|_| block(SIZE, 16)).collect();
         let (mut freed_before, mut again) = (Vec::new(), 0);
         for round in 0..200 {
@@ -252,7 +252,7 @@ fn blocks_have_huge_pages_where_the_last_ones_were_filled() {
     alone!(blocks_have_huge_pages_where_the_last_ones_were_filled, || {
         assert!(start(&OPTIONS));
         const SIZE: usize = 7 << 20;
-        // Such a block begins with a huge page.
+        // Such a block begins at a huge page.
         let used = |fill: bool| {
             let p = block_of(SIZE);
             let is_huge = p.addr().is_multiple_of(CHUNK);
@@ -266,7 +266,7 @@ fn blocks_have_huge_pages_where_the_last_ones_were_filled() {
         used(true);
         used(true);
         assert!(used(true) && used(false));
-        // By chance one in 512 does as well.
+        // By chance, one in 512 others does too.
         assert!(!(used(true) && used(true)), "after one that was not filled");
     });
 }

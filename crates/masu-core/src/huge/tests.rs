@@ -1,7 +1,7 @@
 //! The whole window against a model: random operations, some of whose system calls are refused, and
-//! after each the contents of every block and the window's invariants.
+//! checks of every block's contents and the window's invariants after each.
 //!
-//! `MASU_TEST_CASES` says how many sequences (a few, if it is not set).
+//! `MASU_TEST_CASES` sets the number of sequences (by default a few).
 
 use super::*;
 use crate::config::Delay;
@@ -75,7 +75,7 @@ fn refused() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// A live block, and the words that are written in it, by their place.
+/// A live block, and the words written in it, by their place.
 struct Block {
     p: *mut u8,
     words: BTreeMap<usize, u64>,
@@ -105,7 +105,7 @@ impl Block {
         }
     }
 
-    /// Checks that what was written is there.
+    /// Checks that the written words are there.
     fn check(&self) {
         for (&at, &word) in self.words.range(..self.bytes()) {
             // SAFETY: inside the block.
@@ -131,7 +131,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        // Nothing may be left from another sequence.
+        // Nothing from another sequence may be left.
         settings::set_decay(Delay::Never);
         settings::set_huge_cache(usize::MAX);
         settings::set_huge_pages(true);
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    /// A block of `old` bytes has `size` now.
+    /// The block of `old` bytes now has `size`.
     fn resized(&mut self, at: usize, old: usize, size: usize, zeroed: bool, touch: usize) {
         let block = &mut self.blocks[at];
         let bytes = block.bytes();
@@ -281,8 +281,8 @@ impl World {
         assert_eq!(self.blocks.iter().map(Block::bytes).sum::<usize>(), usage().live);
     }
 
-    /// Checks that a range has no pages behind its dirty bytes, or zero ones if they came as part of
-    /// huge ones.
+    /// Checks that a range has no pages beyond its dirty bytes, or zero ones if they came as part of
+    /// huge pages.
     fn check_rest(&self, unit: u32, at: &str) {
         let r = record(unit);
         let from = (address(unit) + r.dirty.get()).next_multiple_of(PAGE);

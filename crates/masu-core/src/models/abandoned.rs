@@ -59,7 +59,7 @@ fn clear() -> usize {
     let mut found = 0;
     while let Some(span) = adopt() {
         found += 1;
-        // SAFETY: adopted just now.
+        // SAFETY: just adopted.
         assert_ne!(unsafe { (*span::record(span)).out() }, 0, "an empty span was on the list");
     }
     assert_eq!(found, listed);
@@ -119,7 +119,7 @@ fn adopting_against_the_free_that_is_the_last() {
 fn the_list_stays_whole() {
     check(2, || {
         region::reset();
-        // Before the others are published, or it would adopt one of them.
+        // Before the others are published; otherwise it would adopt one of them.
         owner(2, 1);
         let listed: [_; 2] = published(3);
         let freers =

@@ -1,5 +1,5 @@
-//! The caches of medium blocks: what a thread keeps, while the purge looks in, other threads have caches
-//! of their own, and its process forks.
+//! The caches of medium blocks: what a thread keeps, while the purge visits it, other threads use their own caches, and
+//! its process forks.
 //!
 //! ```text
 //!  block:  live ──free, inside──▶ in a list ──alloc, inside──▶ live
@@ -10,9 +10,9 @@
 //!  limit:  first ──a miss, in a tick in which it gave blocks away──▶ twice that … its share
 //! ```
 //!
-//! Invariants: owner and visitor are never at the lists together; no block is in use twice or lost; when
-//! a cache holds nothing it is not counted. In a fork's child a cache that no thread was using holds
-//! what it held, and one that a thread was using holds nothing.
+//! Invariants: owner and visitor never use the lists together; no block is in use twice or lost; a cache that holds
+//! nothing is not counted. In a forked child a cache that no thread was using holds what it held, and one that a thread
+//! was using holds nothing.
 
 use super::check;
 use super::world::pages::cache::total;
@@ -65,14 +65,14 @@ fn the_purge_looks_in_while_the_owner_exits() {
         });
         cache.drain();
         visitor.join().unwrap();
-        // Each may have met the other: if so, the next purge finds them.
+        // Each may have met the other: then the next purge finds the blocks.
         cache.visit();
         assert_eq!(cache.bytes(), 0);
         nothing_is_held();
     });
 }
 
-/// The blocks of one cache go to the pool, from where the other takes them.
+/// The blocks of one cache go to the pool, and the other takes them from there.
 #[test]
 fn limits_of_two_caches_grow() {
     check(3, || {
@@ -82,7 +82,7 @@ fn limits_of_two_caches_grow() {
         let work = |cache: Cache| {
             let blocks = [cache.alloc(LARGE), cache.alloc(LARGE)];
             blocks.into_iter().for_each(|at| cache.free(at, LARGE));
-            // One was given away, so this misses, and the limit grows.
+            // One block was given away, so this misses, and the limit grows.
             let blocks = [cache.alloc(LARGE), cache.alloc(LARGE)];
             blocks.into_iter().for_each(|at| cache.free(at, LARGE));
             assert_eq!(cache.bytes(), 2 * LARGE * UNIT, "the limit has not grown");
@@ -113,7 +113,7 @@ fn fork_during(other: impl FnOnce(&Cache, usize) + 'static) {
         cache.after_fork_in_child();
         assert!(!nobody || cache.bytes() == before, "a cache that nobody was at is forgotten");
         let used = inspect();
-        // It works, and so does what it holds.
+        // The cache works, and so do the blocks in it.
         let mine = cache.alloc(2);
         cache.free(mine, 2);
         cache.drain();

@@ -9,12 +9,12 @@
 //!                                                                      FREE
 //! ```
 //!
-//! Invariants: no thread waits for ever, in the parent or in the child, whatever locks other threads hold when a fork
-//! begins, the engine's and those that it knows nothing of; the thread that forks may allocate and free meanwhile, and
-//! so may threads that have given up waiting, and lose nothing. In the child each block that was live stays as it was
-//! until it is freed, which works; no live block is handed out; a thread that was frozen outside the engine loses
-//! nothing: when all blocks are freed, every span is in the pool. A thread frozen inside loses what it had in its
-//! hands: a span, and the contents of the outbox that it was using, or blocks of that many spans.
+//! Invariants: no thread waits for ever, in the parent or in the child, whichever locks other threads hold when a fork
+//! begins, the engine's or those that it does not know; meanwhile the thread that forks may allocate and free, and so
+//! may threads that have given up waiting, and nothing is lost. In the child each block that was live keeps its
+//! contents until it is freed, which works; no live block is handed out; a thread frozen outside the engine loses
+//! nothing: when all blocks are freed, every span is in the pool. A thread frozen inside loses what it was handling: a
+//! span, and the contents of the outbox that it was using, or blocks of that many spans.
 //!
 //! How threads are frozen: [`super::world::process`].
 
@@ -30,8 +30,8 @@ use crate::size_class::class_of;
 use crate::span::{abandoned, pool};
 use loom::sync::{Arc, Mutex};
 
-/// Most spans that a thread frozen inside the engine loses, or loses blocks of: the one in its hands, and one for each
-/// slot of an outbox.
+/// Most spans that a thread frozen inside the engine loses, or loses blocks of: the one that it was handling, and one
+/// for each slot of an outbox.
 const LOST: usize = 3;
 
 fn start() {
@@ -40,8 +40,8 @@ fn start() {
     begin(0);
 }
 
-/// What a child does: it uses everything it was left, and then ends. `inside`: other threads were in the engine when it
-/// was made.
+/// A child's work: it uses everything that it was left, and then ends. `inside`: other threads were in the engine when
+/// it was forked.
 fn inherit(inside: bool) {
     let inherited = region::all_live();
     (0..table::counts().1).for_each(|_| adopt_an_orphan());
@@ -127,7 +127,7 @@ fn who_forks_allocates_and_frees_meanwhile() {
     });
 }
 
-/// A lock that the engine knows nothing of, and that a fork waits for after its `prepare`: one of stdio, say.
+/// A lock that the engine does not know, and that a fork waits for after its `prepare`, such as one of stdio.
 fn outer_lock() -> Arc<Mutex<()>> {
     Arc::new(Mutex::new(()))
 }
@@ -193,13 +193,13 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
     });
 }
 
-/// A span on the list of abandoned ones is claimed by a free while the fork has the list's lock.
+/// A free claims a span on the list of abandoned ones while the fork has the list's lock.
 #[test]
 fn a_listed_span_is_claimed_while_a_fork_waits() {
     check(2, || {
         start();
         let blocks: Vec<_> = (0..3).map(|_| alloc(SIZE)).collect();
-        // Published, with three blocks out.
+        // Published, with three blocks in use.
         exit();
         assert_eq!(abandoned::count(class_of(SIZE)), 1);
         let outer = outer_lock();
@@ -225,14 +225,14 @@ fn a_listed_span_is_claimed_while_a_fork_waits() {
     });
 }
 
-/// A heap of each sort of memory: active span and bin, partial, full, and blocks in its outbox.
+/// A heap with each kind of memory: active span and bin, partial, full, and blocks in its outbox.
 fn busy(theirs: [usize; 2]) {
     begin(1);
     let mut blocks: Vec<_> = (0..PER_SPAN + 1).map(|_| alloc(SIZE)).collect();
     theirs.into_iter().for_each(free);
     free(blocks.swap_remove(3));
     free(blocks.swap_remove(3));
-    // The rest stays, like that of a thread that lives on.
+    // The rest stays, as with a thread that lives on.
 }
 
 #[test]
@@ -245,9 +245,9 @@ fn a_child_of_a_thread_that_stands_still() {
     });
 }
 
-/// Takes more from the shared arena than it uses: the second batch has two blocks.
+/// Borrows more from the shared arena than it uses: the second batch has two blocks.
 fn borrow() -> [usize; 2] {
-    // Two heaps before it, which do not borrow.
+    // Two earlier heaps, which do not borrow.
     begin(1);
     begin(2);
     begin(3);
@@ -348,7 +348,7 @@ fn a_child_of_a_purge() {
     });
 }
 
-/// The child of a child, whose parent was frozen taking a heap apart.
+/// The child of a child, whose parent was frozen while it took a heap apart.
 #[test]
 fn a_child_of_a_child_that_takes_a_heap_apart() {
     check(2, || {

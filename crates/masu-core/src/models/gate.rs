@@ -6,8 +6,7 @@
 //!                                           └─ held ─▶ out: the thread inside sees to it
 //! ```
 //!
-//! A free of a hardened block notes what it has freed, without waiting, and rings: the thread inside takes what is
-//! noted.
+//! A free of a hardened block notes what it has freed, without waiting, and rings; the thread inside takes the notes.
 //!
 //! Invariants: one thread at a time uses the heap; when all calls have returned, every freed block was put back once,
 //! and nothing is left.
@@ -23,18 +22,18 @@ use std::sync::Arc;
 
 const BLOCKS: usize = 3;
 
-/// A heap that only counts what was put back.
+/// A heap that only counts which blocks were put back.
 struct Heap {
     gate: Gate,
     put: UnsafeCell<[u32; BLOCKS]>,
-    /// Blocks noted, and how many of them were taken note of.
+    /// Blocks noted, and how many of these notes were taken.
     noted: AtomicUsize,
     taken: UnsafeCell<usize>,
     /// The blocks' first words.
     links: [UnsafeCell<usize>; BLOCKS],
 }
 
-// SAFETY: the cells are watched by the checker.
+// SAFETY: the checker watches the cells.
 unsafe impl Sync for Heap {}
 // SAFETY: as above.
 unsafe impl Send for Heap {}
@@ -56,7 +55,7 @@ impl Heap {
     }
 
     fn put(&self, block: usize) {
-        // SAFETY: inside the gate; a race is seen by the checker.
+        // SAFETY: inside the gate; the checker sees a race.
         self.put.with_mut(|put| unsafe { (*put)[block] += 1 });
     }
 
@@ -66,7 +65,7 @@ impl Heap {
             let mut at = self.gate.take(&inside);
             while at != 0 {
                 let block = at / 16 - 1;
-                // SAFETY: what was left is the holder's.
+                // SAFETY: blocks left belong to the holder.
                 at = Gate::below(self.links[block].with(|link| unsafe { *link }));
                 self.put(block);
             }
@@ -94,14 +93,14 @@ impl Heap {
         }
     }
 
-    /// Inside the gate.
+    /// Takes the notes.
     fn take_note(&self) {
         let noted = self.noted.swap(0, Ordering::Acquire);
-        // SAFETY: inside the gate; a race is seen by the checker.
+        // SAFETY: inside the gate; the checker sees a race.
         self.taken.with_mut(|taken| unsafe { *taken += noted });
     }
 
-    /// A free of a block that is noted.
+    /// A free of a hardened block.
     fn note(&self) {
         self.noted.fetch_add(1, Ordering::Release);
         if let Some(inside) = self.gate.try_enter().or_else(|| self.gate.ring()) {
@@ -111,7 +110,7 @@ impl Heap {
     }
 
     fn all_taken(&self, notes: usize) {
-        // SAFETY: all other threads have gone.
+        // SAFETY: all other threads have ended.
         assert_eq!(
             self.taken.with(|taken| unsafe { *taken }),
             notes,
@@ -119,7 +118,7 @@ impl Heap {
         );
     }
 
-    /// An allocation: inside once, and out.
+    /// An allocation: one call inside the gate.
     fn alloc(&self) {
         let inside = self.gate.enter();
         // SAFETY: inside the gate.
@@ -135,7 +134,7 @@ impl Heap {
     }
 
     fn settled(&self, blocks: usize) {
-        // SAFETY: all other threads have gone.
+        // SAFETY: all other threads have ended.
         let put = self.put.with(|put| unsafe { *put });
         assert!(
             put.iter().take(blocks).all(|n| *n == 1),
@@ -184,7 +183,7 @@ fn frees_against_the_purge_and_each_other() {
     });
 }
 
-/// Two blocks left one after the other: the second one's link is the first.
+/// Two blocks left one after the other: the second links to the first.
 #[test]
 fn a_chain_that_is_left_comes_back_whole() {
     check(2, || {
@@ -212,7 +211,7 @@ fn one_note_against_an_allocation_in_every_interleaving() {
     });
 }
 
-/// A bell beside a chain: neither is lost.
+/// A bell and a chain at once: neither is lost.
 #[test]
 fn notes_and_blocks_that_are_left_at_once() {
     check(3, || {

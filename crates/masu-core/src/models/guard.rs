@@ -5,8 +5,8 @@
 //!  program:   end  ─▶ reads the record, closes the pages ─▶ release
 //! ```
 //!
-//! Invariants: one thread has the slot at a time, and sees what the previous one wrote; of two frees of one
-//! block, one is told that it was too late.
+//! Invariants: one thread has the slot at a time, and sees what the previous one wrote; of two frees of a block, one
+//! learns that it was too late.
 
 use super::check;
 use crate::guard::state::State;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 struct Slot {
     state: State,
-    /// The record, in place of all that belongs to the slot.
+    /// The record, which stands for everything that belongs to the slot.
     record: UnsafeCell<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Slot {
         Arc::new(Slot { state: State::new(), record: UnsafeCell::new(0) })
     }
 
-    /// As an allocation does. Returns whether there is a block now.
+    /// Does what an allocation does. Returns whether there is a block now.
     fn alloc(&self, record: u32) -> bool {
         let taken = self.state.take();
         if taken {
@@ -41,7 +41,7 @@ impl Slot {
         taken
     }
 
-    /// As a free does. Returns what the record says; `None` if it was too late.
+    /// Does what a free does. Returns what the record says; `None` if it was too late.
     fn free(&self) -> Option<u32> {
         self.state.end().then(|| {
             // SAFETY: taken, as the checker sees.

@@ -1,14 +1,13 @@
-//! What a thread that ends leaves to the next one.
+//! What an exiting thread leaves to the next one.
 //!
 //! ```text
 //!  LIVE, a thread's ──leave──▶ FREE, left, owns its active spans ──acquire──▶ LIVE, the next thread's
 //!                                  └──take_left (purge)──▶ LIVE, no thread's ──release──▶ FREE, owns nothing
 //! ```
 //!
-//! Invariants: a heap that is left has one taker, who finds it as its thread left it; at most one is left
-//! at a time; the last thread that has it gives up what it owns, with every block once, those in its bins
-//! and those that other threads freed meanwhile. That no span is lost is checked as in
-//! [`super::thread_exit`].
+//! Invariants: a heap that is left has one taker, which finds it as its thread left it; at most one is left at a time;
+//! the last thread that has it gives up its spans, with every block once, those in its bins and those that other
+//! threads freed meanwhile. That no span is lost is checked as in [`super::thread_exit`].
 
 use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, leave, rest, resume};
 use super::world::heap::table;
@@ -17,7 +16,7 @@ use super::world::{region, settings};
 use super::{SIZE, check};
 use crate::span::pool;
 
-/// 128 blocks to a span: a bin holds some when a thread ends.
+/// 128 blocks per span: a bin holds some when a thread exits.
 const SMALL: usize = 512;
 
 fn start() {
@@ -33,7 +32,7 @@ fn settled() {
     assert!(!table::is_left());
 }
 
-/// Uses the heap that was left, if it gets it.
+/// Uses the heap that was left, if it gets that heap.
 fn successor(name: usize) {
     begin(name);
     let (a, b) = (alloc(SMALL), alloc(SMALL));
@@ -61,7 +60,7 @@ fn the_next_thread_against_frees() {
     });
 }
 
-/// Either the next thread gets the heap that was left, or the purge gives it up.
+/// Either the next thread takes the heap that was left, or the purge gives it up.
 #[test]
 fn the_next_thread_against_the_purge() {
     check(3, || {
@@ -92,7 +91,7 @@ fn the_purge_against_the_last_frees() {
     });
 }
 
-/// Of two threads that end at the same time one leaves its spans, and of two that begin one gets them.
+/// Of two threads that exit at the same time one leaves its spans, and of two that start one gets them.
 #[test]
 fn two_threads_that_end_and_begin() {
     check(2, || {
@@ -150,7 +149,7 @@ fn of_two_threads_that_end_at_once_one_leaves_its_spans() {
     });
 }
 
-/// The next thread stands still before it has used what was left: a child loses none of it.
+/// The next thread stops before it has used what was left: a child loses none of it.
 #[test]
 fn a_child_of_a_thread_that_has_taken_up_what_was_left() {
     check(None, || {
@@ -171,8 +170,7 @@ fn a_child_of_a_thread_that_has_taken_up_what_was_left() {
     });
 }
 
-/// A fork's child has what was left when it was made, and what was taken up by a thread that does not
-/// exist in it.
+/// A forked child has what was left before the fork, and what was taken by a thread that does not exist in it.
 #[test]
 fn a_child_has_what_was_left() {
     check(2, || {

@@ -21,7 +21,7 @@ struct Guarded {
     uses: UnsafeCell<u32>,
 }
 
-// SAFETY: `uses` is watched by the checker.
+// SAFETY: the checker watches `uses`.
 unsafe impl Sync for Guarded {}
 // SAFETY: as above.
 unsafe impl Send for Guarded {}
@@ -32,7 +32,7 @@ impl Guarded {
     }
 
     fn touch(&self) {
-        // SAFETY: inside the handshake; a race is seen by the checker.
+        // SAFETY: inside the handshake; the checker sees a race.
         self.uses.with_mut(|n| unsafe { *n += 1 });
     }
 
@@ -47,7 +47,7 @@ impl Guarded {
     }
 
     fn uses(&self) -> u32 {
-        // SAFETY: all other threads have gone.
+        // SAFETY: all other threads have ended.
         self.uses.with(|n| unsafe { *n })
     }
 }

@@ -1,5 +1,5 @@
-//! Small blocks of the hardened heap: which thread has a slot, what threads have at hand, and looks at other threads'
-//! slots.
+//! Small blocks of the hardened heap: which thread has a slot, which slots threads have at hand, and checks of other
+//! threads' slots.
 //!
 //! ```text
 //!  pool ──draw, its lock──▶ a thread's bin ──hand out──▶ live ──a free, by any thread──▶ that thread's bin
@@ -7,9 +7,9 @@
 //!    └──────────────────────────── handed over, its lock ─────────────────────────────────┘
 //! ```
 //!
-//! Invariants: of two frees of one block one is told that it was too late; no thread is given a slot that another has,
-//! nor one that is not zero, and none is lost; a thread that looks at another's slot sees no damage if there is none.
-//! In a fork's child a slot is in one place at most, and the blocks that another thread had are in none.
+//! Invariants: of two frees of a block, one learns that it was too late; no thread gets a slot that another has, nor
+//! one that is not zero, and none is lost; a thread that checks another's slot sees no damage if there is none. In a
+//! forked child a slot is in at most one place, and the blocks that another thread had are in none.
 
 use super::check;
 use super::world::atomic::Watch;
@@ -54,7 +54,7 @@ impl Pool {
         &self.slots[entry as usize - 1]
     }
 
-    /// As a refill does.
+    /// Does what a refill does.
     fn draw(&self, bin: &Bin, count: usize) {
         let Some(_guard) = hardened::pool().enter() else { return };
         self.watch.written();
@@ -65,7 +65,7 @@ impl Pool {
         }
     }
 
-    /// As an allocation does.
+    /// Does what an allocation does.
     fn alloc(&self, bin: &Bin) -> Option<u64> {
         let entry = bin.take(|_| 0)?;
         let slot = self.slot(entry);
@@ -76,7 +76,7 @@ impl Pool {
         Some(entry)
     }
 
-    /// As a free does. Returns `false` if another free was first.
+    /// Does what a free does. Returns `false` if another free was first.
     fn free(&self, bin: &Bin, entry: u64) -> bool {
         let slot = self.slot(entry);
         let Some(live) = slot.state.live() else { return false };
@@ -95,7 +95,7 @@ impl Pool {
         true
     }
 
-    /// As the end of a thread does.
+    /// Does what the end of a thread does.
     fn empty(&self, bin: &Bin) {
         assert!(bin.empty(&mut To { pool: self, guard: None }));
     }
@@ -152,7 +152,7 @@ fn of_two_frees_one_is_too_late_and_the_slot_is_in_one_bin() {
     });
 }
 
-/// A second free that began before the first one is seen although the slot has a new owner.
+/// A second free that began before the first is noticed although the slot has a new owner.
 #[test]
 fn a_late_free_does_not_take_a_slot_from_its_next_owner() {
     check(None, || {
@@ -168,7 +168,7 @@ fn a_late_free_does_not_take_a_slot_from_its_next_owner() {
     });
 }
 
-/// What a thread does with a bin that it fills with `draw` slots.
+/// A thread's use of a bin that it fills with `draw` slots.
 fn live_and_end(pool: &Pool, draw: usize) {
     let bin = Bin::new();
     pool.draw(&bin, draw);
@@ -182,7 +182,7 @@ fn live_and_end(pool: &Pool, draw: usize) {
     assert_eq!(bin.count(), 0);
 }
 
-/// Two threads that draw that many slots, from a pool with `slots` slots and quarantines of that length.
+/// Two threads draw `draws` slots from a pool with `slots` slots and a quarantine of that length.
 fn two_live_and_end(slots: u64, quarantine: usize, draws: [usize; 2]) {
     check(3, move || {
         let pool = Pool::new(slots, quarantine);
@@ -205,7 +205,7 @@ fn slots_that_are_too_many_are_handed_over() {
     two_live_and_end(5, 0, [4, 1]);
 }
 
-/// The owner frees its block and gets it again, twice, while the neighbour is being freed.
+/// The owner frees its block, gets it again and frees it, while a neighbour's free looks at it.
 #[test]
 fn a_look_at_a_neighbour_sees_no_damage_where_there_is_none() {
     check(3, || {
@@ -287,7 +287,7 @@ fn neighbours_that_are_handed_out_at_once_have_different_tags() {
     });
 }
 
-/// A late free is seen by the count or the tag, whichever of the two has changed in the slot's next block.
+/// A late free is noticed by the count or the tag, whichever has changed with the slot's next block.
 #[test]
 fn a_late_free_does_not_take_a_slot_with_a_tag_from_its_next_owner() {
     check(None, || {

@@ -11,10 +11,10 @@
 //!   └──── release ──────┴───────────┴──── release, wake one ─┘
 //! ```
 //!
-//! Invariants: one holder at a time, which sees what the previous one wrote; every sleeper is woken, because a sleeper
-//! that is never woken is a deadlock here; a fork may wait for a thread that sleeps and may give up, and a thread that
-//! gives up does not take the wake-up of one that does not; after a fork, whose child has one thread, the lock is free
-//! whatever its state was.
+//! Invariants: one holder at a time, which sees what the previous one wrote; every sleeper is woken, because one that
+//! is never woken is a deadlock here; a fork may wait for a thread that sleeps and may give up, and a thread that gives
+//! up does not take another's wake-up; after a fork, whose child has one thread, the lock is free whatever its state
+//! was.
 
 use super::check;
 use crate::lock::{Lock, fork};
@@ -28,7 +28,7 @@ struct Counted {
     count: UnsafeCell<u32>,
 }
 
-// SAFETY: `count` is watched by the checker.
+// SAFETY: the checker watches `count`.
 unsafe impl Sync for Counted {}
 // SAFETY: as above.
 unsafe impl Send for Counted {}
@@ -40,11 +40,11 @@ impl Counted {
 
     fn bump(&self) {
         let _guard = self.lock.lock();
-        // SAFETY: under the lock; a race is seen by the checker.
+        // SAFETY: under the lock; the checker sees a race.
         self.count.with_mut(|n| unsafe { *n += 1 });
     }
 
-    /// The same, unless a fork stands still.
+    /// The same, unless a fork is in progress.
     fn try_bump(&self) {
         if let Some(_guard) = self.lock.enter() {
             // SAFETY: as above.
@@ -118,7 +118,7 @@ fn try_lock_takes_a_free_lock_only() {
     });
 }
 
-/// A try that fails leaves the lock as it is: no other thread gets in.
+/// A failed try leaves the lock as it is: no other thread gets in.
 #[test]
 fn a_failed_try_lock_does_not_open_the_lock() {
     check(None, || {
@@ -135,8 +135,7 @@ fn a_failed_try_lock_does_not_open_the_lock() {
     });
 }
 
-/// A thread that has what a fork waits for gives up, whether it falls asleep before the fork has begun or while it
-/// stands still.
+/// A thread that holds what a fork waits for gives up, whether it falls asleep before the fork has begun or during it.
 #[test]
 fn a_fork_may_wait_for_a_sleeper() {
     check(None, || {
@@ -155,7 +154,7 @@ fn a_fork_may_wait_for_a_sleeper() {
     });
 }
 
-/// One sleeper has what a fork waits for and gives up, the other does not: it has the lock after the fork.
+/// One sleeper holds what a fork waits for and gives up; the other does not, and gets the lock after the fork.
 #[test]
 fn who_waits_for_a_fork_is_woken_after_it() {
     check(2, || {
@@ -180,7 +179,7 @@ fn who_waits_for_a_fork_is_woken_after_it() {
 }
 
 /// Two threads sleep until a holder wakes one of them. Before that one runs, a fork takes the lock, whose word does not
-/// say that the other one still sleeps. That other thread has what the fork waits for.
+/// say that the other still sleeps. That other thread holds what the fork waits for.
 #[test]
 fn who_is_woken_into_a_fork_wakes_those_who_still_sleep() {
     check(2, || {
@@ -206,7 +205,7 @@ fn who_is_woken_into_a_fork_wakes_those_who_still_sleep() {
     });
 }
 
-/// The first fork's mark goes with it, and the second one marks anew.
+/// The first fork's mark disappears with it, and the second fork sets it anew.
 #[test]
 fn a_second_fork_is_like_the_first() {
     check(3, || {

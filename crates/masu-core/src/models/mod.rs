@@ -1,6 +1,5 @@
-//! Model checks: the concurrent protocols under `loom`, which runs a small program in every interleaving
-//! that the memory model allows and fails on the first that breaks an assertion, races for a cell or ends
-//! in a deadlock.
+//! Model checks: the concurrent protocols under `loom`, which runs a small program in every interleaving that the
+//! memory model allows and fails on the first that breaks an assertion, has a data race or ends in a deadlock.
 //!
 //! ```sh
 //! RUSTFLAGS="--cfg loom" cargo test -p masu-core --release --lib models
@@ -8,8 +7,8 @@
 //!
 //! Under `--cfg loom` the crate consists of the modules that take part in a protocol, as they are in
 //! production, on top of a world ([`world`]) that models memory, the kernel and a thread's local words.
-//! Each file here begins with the state machine that it checks. `tests/plant-bugs` brings back one bug
-//! after the other and checks that the named check fails.
+//! Each file here begins with the state machine that it checks. `tests/plant-bugs` brings back one bug after another
+//! and checks that the named check fails.
 //!
 //! | file | code under check |
 //! |---|---|
@@ -74,8 +73,8 @@ mod thread_exit;
 #[cfg(test)]
 mod turn;
 
-/// The size of blocks of a class that has [`PER_SPAN`] in a span, of which two freed ones make the freer
-/// claim it. (A full page would be of the class above, which has fewer.)
+/// The size of blocks of a class with [`PER_SPAN`] in a span, two freed ones of which make the freeing thread claim it.
+/// (Blocks of a page are of the class above, which has fewer.)
 #[cfg(test)]
 const SIZE: usize = 4000;
 #[cfg(test)]

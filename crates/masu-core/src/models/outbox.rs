@@ -1,5 +1,5 @@
 //! The outbox: freed blocks on their way to other threads' spans, while the spans' owner exits,
-//! another thread adopts the spans, the purge looks in, and the outbox's own thread exits.
+//! another thread adopts the spans, the purge visits, and the outbox's own thread exits.
 //!
 //! ```text
 //!  slot: empty ──free──▶ chain of a span ──free into the same span──▶ longer
@@ -12,9 +12,9 @@
 //!               └─ a visitor is inside ──▶ left to it; if it goes away, to the next one
 //! ```
 //!
-//! Invariants: owner and visitor are never at a slot together, including a later thread that has
-//! the heap; each block goes out once; when all threads have gone and the purge has looked in once
-//! more, every span is in the pool and no outbox holds anything.
+//! Invariants: owner and visitor never use a slot together, and the owner may be a later thread
+//! that has the heap; each block goes out once; when all threads have ended and the purge has
+//! visited once more, every span is in the pool and no outbox holds anything.
 
 use super::world::heap::face::{alloc, begin, exit, free, resume, visit};
 use super::world::heap::outbox;
@@ -68,7 +68,7 @@ fn a_full_chain_against_the_exit_of_its_spans_owner() {
     });
 }
 
-/// The span has no owner when the chain reaches it, or another owner.
+/// When the chain reaches it, the span has no owner, or another one.
 #[test]
 fn a_chain_for_an_abandoned_span_against_an_adopter() {
     check(2, || {
@@ -85,7 +85,7 @@ fn a_chain_for_an_abandoned_span_against_an_adopter() {
     });
 }
 
-/// Spans 0 and 2 share a slot: the second chain sends the first one out.
+/// Spans 0 and 2 share a slot: the second chain makes the first go out.
 #[test]
 fn two_spans_that_share_a_slot_against_their_owners_exit() {
     check(2, || {
@@ -133,7 +133,7 @@ fn the_purge_against_the_exit_of_the_spans_owner() {
     });
 }
 
-/// The heap's next thread comes while the purge still handles what the previous one left.
+/// The heap's next thread starts while the purge still handles what the previous one left.
 #[test]
 fn the_purge_against_the_next_thread_that_has_the_heap() {
     check(3, || {

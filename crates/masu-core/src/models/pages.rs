@@ -1,5 +1,5 @@
-//! The pool of pages: threads that take and give runs and spans, while purges have some of the units
-//! with the kernel, and while one of the threads forks.
+//! The pool of pages: threads that take and give runs and spans, while purges have the kernel discard some of the
+//! units, and while one of the threads forks.
 //!
 //! ```text
 //!          chunk taken from the region            in use: of a run or a span
@@ -10,10 +10,9 @@
 //!                                  └── the kernel has discarded it ◀── held ── refused ──▶ dirty
 //! ```
 //!
-//! Invariants: a unit is in use once at most; units that are said to read as zeroes do; nothing in use
-//! is discarded; while no call is in progress no unit is held, the counters are what the bitmaps say,
-//! and a purge leaves nothing if nothing is in use. A fork waits for units that are held: in its child
-//! there are none.
+//! Invariants: a unit is in use at most once; units that are said to read as zeroes do; nothing in use is discarded;
+//! while no call is in progress no unit is held, the counters match the bitmaps, and a purge leaves nothing if nothing
+//! is in use. A fork waits for units that are held: its child has none.
 
 use super::check;
 use super::world::pages::{
@@ -43,7 +42,7 @@ fn runs_and_spans_against_each_other() {
     });
 }
 
-/// Units given back while the purge is at the chunk serve again, or go back, but not both.
+/// Units given back while the purge handles the chunk serve again, or go back, but not both.
 #[test]
 fn a_purge_against_who_takes_and_gives() {
     check(3, || {
@@ -76,7 +75,7 @@ fn a_purge_that_finds_nothing_against_who_gives() {
     });
 }
 
-/// All free units of a chunk are with the kernel: a request goes elsewhere.
+/// The kernel is discarding all free units of a chunk: a request goes elsewhere.
 #[test]
 fn a_purge_of_half_a_chunk_against_who_takes() {
     check(2, || {
@@ -112,7 +111,7 @@ fn a_purge_against_spans() {
     });
 }
 
-/// A run shrinks, and grows again into units that the purge is at.
+/// A run shrinks, and grows again into units that the purge is handling.
 #[test]
 fn a_purge_against_runs_that_change_their_length() {
     check(3, || {
@@ -185,7 +184,7 @@ fn a_purge_that_is_refused_against_who_takes() {
     });
 }
 
-/// The child of a fork at any time has the whole pool, except for what other threads had in their hands.
+/// The child of a fork at any time has the whole pool, except for what other threads were handling.
 #[test]
 fn a_child_finds_the_pool_whole() {
     check(2, || {

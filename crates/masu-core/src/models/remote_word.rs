@@ -1,4 +1,4 @@
-//! The remote word by itself: pushes, takes, giving up and claiming.
+//! The remote word alone: pushes, takes, giving up and claiming.
 //!
 //! ```text
 //!  OWNED ──push──▶ OWNED            OWNED ──take (owner)──▶ OWNED, chain empty
@@ -31,7 +31,7 @@ struct Span {
     word: RemoteWord,
     total: usize,
     threshold: u32,
-    /// The owner's line: the blocks that are free.
+    /// The owner's line: the free blocks.
     line: UnsafeCell<BTreeSet<u32>>,
     links: [UnsafeCell<Option<u32>>; BLOCKS],
     given_back: Unwatched,
@@ -61,7 +61,7 @@ impl Span {
             let block = at.expect("the chain is shorter than its count");
             assert_eq!(block == chain.tail, i == chain.count, "another tail than the last block");
             self.put(block);
-            // SAFETY: the block is the owner's now; a race is seen by the checker.
+            // SAFETY: the block is the owner's now; the checker sees a race.
             at = self.links[block as usize].with(|link| unsafe { *link });
         }
         assert!(chain.count == 0 || at.is_none(), "the chain is longer than its count");
@@ -81,7 +81,7 @@ impl Span {
     }
 
     fn put(&self, block: u32) {
-        // SAFETY: the caller is the owner; a race is seen by the checker.
+        // SAFETY: the caller is the owner; the checker sees a race.
         let fresh = self.line.with_mut(|line| unsafe { (*line).insert(block) });
         assert!(fresh, "block {block} came back twice");
     }
@@ -113,7 +113,7 @@ impl Span {
         }
     }
 
-    /// The owner gives the span back if it is empty, and otherwise gives it up.
+    /// The owner gives the span back if it is empty, and gives it up otherwise.
     fn let_go(&self, listed: bool) {
         loop {
             if self.free_blocks() == self.total {
@@ -210,8 +210,8 @@ fn a_chain_pushed_at_once_may_be_the_last() {
     });
 }
 
-/// A thread that allocates claims the span while others free its blocks; it takes none of them, and
-/// lets go again.
+/// A thread that allocates claims the span while others free its blocks; it takes none of them and lets the span go
+/// again.
 #[test]
 fn a_claim_against_pushes_has_one_winner() {
     check(3, || {
@@ -273,7 +273,7 @@ fn the_purge_of_a_sleepers_span_against_its_owner() {
         let purge = spawn(&span, |s| {
             let _discard = DISCARD.lock();
             if s.word.empty_begin(2) {
-                // The pages go: every link is written to.
+                // The pages are discarded: every link is written to.
                 s.links.iter().for_each(|link| link.with_mut(|_| ()));
                 s.word.empty_end(true);
             }
@@ -287,7 +287,7 @@ fn the_purge_of_a_sleepers_span_against_its_owner() {
     });
 }
 
-/// The purge has read the size of the class that the span had before, by which all its blocks are back.
+/// The purge has read the block size of the span's previous class, by which all its blocks are back.
 #[test]
 fn a_purge_that_takes_a_span_for_one_of_another_class() {
     check(3, || {

@@ -1,5 +1,5 @@
-//! The shards of the pool of pages: shards that come, and chunks that move from one to another, while threads
-//! take, give, purge and fork.
+//! The shards of the pool of pages: new shards, and chunks that move from one to another, while threads take, give,
+//! purge and fork.
 //!
 //! ```text
 //!   one shard ──an eighth of the threads that took its lock have waited──▶ two
@@ -12,9 +12,8 @@
 //!                       ▲───────────────────── it has moved ◀──┘
 //! ```
 //!
-//! Invariants: those of the pool ([`pages`](super::pages)); each chunk is in one shard's bucket and sets, and its
-//! dirty units on that shard's account; no thread waits for ever; a fork has the locks of all shards that were
-//! ever used.
+//! Invariants: those of the pool ([`pages`](super::pages)); each chunk is in one shard's bucket and sets, and its dirty
+//! units are in that shard's account; no thread waits for ever; a fork has the locks of all shards that were ever used.
 
 use super::check;
 use super::world::pages::{
@@ -59,7 +58,7 @@ fn a_chunk_moves_while_its_runs_are_freed() {
     });
 }
 
-/// Each shard wants what the other one has.
+/// Each shard wants what the other has.
 #[test]
 fn two_shards_take_chunks_of_each_other() {
     check(2, || {
@@ -92,7 +91,7 @@ fn two_shards_look_into_each_other() {
     });
 }
 
-/// The purge has some of its units with the kernel, which takes them or refuses; the other units move.
+/// The kernel is discarding some of its units for the purge, or refuses; the other units move.
 #[test]
 fn a_chunk_moves_while_it_is_purged() {
     for refuse in [false, true] {
@@ -130,7 +129,7 @@ fn a_chunk_moves_for_spans() {
     });
 }
 
-/// All chunks are taken: any shard that has room serves.
+/// All chunks are taken: any shard with room serves.
 #[test]
 fn without_fresh_chunks_all_come_together() {
     check(3, || {
@@ -188,7 +187,7 @@ fn a_child_finds_no_chunk_between_two_shards() {
     });
 }
 
-/// So has the child of a process in which a shard comes as it forks.
+/// So has the child of a process that adds a shard while it forks.
 #[test]
 fn a_child_has_the_shards_that_were_used() {
     check(2, || {
@@ -208,7 +207,7 @@ fn a_child_has_the_shards_that_were_used() {
     });
 }
 
-/// Nothing is lost except what other threads had in their hands.
+/// Nothing is lost except what other threads were handling.
 fn whole_but_for(most: usize) {
     let used = inspect();
     let live = region::all_live();

@@ -10,13 +10,12 @@
 //!        └──rest (lock): no thread borrows──▶ no thread's: abandoned or full, or the pool
 //! ```
 //!
-//! It may have several shards, each like this; what one gives up the others adopt, and more shards come
-//! meanwhile.
+//! It may have several shards, each like this; the others adopt what one gives up, and more shards are added meanwhile.
 //!
-//! Invariants: a shard's heap is touched only under its lock; a block is in one bin or live once; the shards'
-//! spans have ids that no thread has, so frees into them only use their remote words; when all threads have
-//! gone, all blocks are freed and the shared arena rests, every span is in the pool; a fork has the locks of
-//! all shards, and its child uses them.
+//! Invariants: a shard's heap is used only under its lock; a block is in one bin or live once; the shards' spans have
+//! ids that no thread has, so frees into them only use their remote words; when all threads have ended, all blocks are
+//! freed and the shared arena rests, every span is in the pool; a fork has the locks of all shards, and its child uses
+//! them.
 
 use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, purge_spans, resume, visit};
@@ -33,7 +32,7 @@ const SIZE: usize = 512;
 /// Heaps that do not borrow.
 const FEW: usize = 3;
 
-/// Heaps exist, so that later ones borrow; the first one has spans of its own.
+/// Creates heaps, so that later ones borrow; the first one has its own spans.
 fn start() {
     region::reset();
     settings::set_retain_full(0);
@@ -63,7 +62,7 @@ fn settled() {
     assert_eq!(pool::in_use(), 0, "spans are lost");
 }
 
-/// A thread that borrows, returns what it has not used, and leaves a block to other threads.
+/// A thread that borrows, returns unused blocks, and leaves a block to other threads.
 fn borrower(name: usize) -> usize {
     begin(name);
     let (kept, other, third) = (alloc(SIZE), alloc(SIZE), alloc(SIZE));
@@ -165,8 +164,8 @@ fn threads_past_their_destructors() {
 fn a_borrower_that_only_frees_against_a_loan() {
     check(2, || {
         start();
-        // Three spans, of which the first and the last share a slot of the outbox: two frees into the one go
-        // out as soon as there is a free into the other.
+        // Three spans, of which the first and the last share a slot of the outbox: two frees into one go out as soon as
+        // there is a free into the other.
         resume(0);
         let theirs = [alloc(SIZE), alloc(SIZE)];
         let (filler, last) = (alloc(2 * SIZE), alloc(4 * SIZE));
@@ -204,7 +203,7 @@ fn borrowers_of_two_shards() {
     });
 }
 
-/// What a thread has borrowed from one shard is given up, while another shard lends.
+/// What a thread has borrowed from one shard is given up while another shard lends.
 #[test]
 fn a_shard_adopts_what_another_gives_up() {
     check(2, || {
@@ -224,7 +223,7 @@ fn a_shard_adopts_what_another_gives_up() {
     });
 }
 
-/// The second shard comes while a thread borrows.
+/// The second shard is added while a thread borrows.
 #[test]
 fn a_shard_comes_while_another_thread_borrows() {
     check(2, || {
@@ -238,7 +237,7 @@ fn a_shard_comes_while_another_thread_borrows() {
     });
 }
 
-/// The second shard comes because two threads meet.
+/// The second shard is added because two threads meet.
 #[test]
 fn a_shard_comes_where_threads_wait() {
     check(2, || {
@@ -251,10 +250,10 @@ fn a_shard_comes_where_threads_wait() {
     assert!(MET.load(std::sync::atomic::Ordering::Relaxed), "nobody waited");
 }
 
-/// Whether a second shard came in any interleaving.
+/// Whether a second shard was added in any interleaving.
 static MET: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
 
-/// No second shard comes, because a fork has begun, or the fork has its lock too.
+/// No second shard is added, because a fork has begun, or the fork has its lock too.
 #[test]
 fn a_fork_while_a_shard_comes() {
     check(2, || {

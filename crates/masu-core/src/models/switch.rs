@@ -23,7 +23,7 @@ const WANTED: usize = 2;
 struct Process {
     switch: Switch,
     lock: Mutex<()>,
-    /// The rate of each session and whether its table is ready; in place of the table.
+    /// The rate of each session and whether its table is ready; stands for the table.
     table: UnsafeCell<(usize, u32)>,
 }
 
@@ -33,7 +33,7 @@ unsafe impl Sync for Process {}
 unsafe impl Send for Process {}
 
 impl Process {
-    /// A process whose profile a command has left on, or that has none.
+    /// A process whose profile a command has left on, or one without a profile.
     fn new(is_left_on: bool) -> Arc<Self> {
         let process =
             Process { switch: Switch::new(), lock: Mutex::new(()), table: UnsafeCell::new((0, 0)) };

@@ -7,9 +7,8 @@
 //!                            ORPHAN ──adopt (cas)──▶ LIVE, no thread's ──release──▶ FREE, in the list
 //! ```
 //!
-//! Invariants: a heap has one user at a time, who finds it as the previous one left it; no index is
-//! handed out twice, and a free one is used before another is made; a walk over the table sees
-//! heaps that were made, and nothing else.
+//! Invariants: a heap has one user at a time, which finds it as the previous one left it; no index is handed out twice,
+//! and a free one is reused before another is made; a walk over the table sees only heaps that were made.
 
 use super::check;
 use super::world::heap::{Heap, Role, table};
@@ -64,7 +63,7 @@ fn a_heap_is_used_again_as_the_one_before_left_it() {
     });
 }
 
-/// Heaps in use are all different, and found by their ids.
+/// Heaps in use are all different, and are found by their ids.
 #[test]
 fn indices_are_handed_out_once() {
     check(3, || {
@@ -110,7 +109,7 @@ fn who_walks_over_the_table_sees_heaps_only() {
     });
 }
 
-/// If no heap can be made any more, nothing is lost.
+/// If no more heaps can be made, nothing is lost.
 #[test]
 fn a_table_that_is_full_serves_from_what_comes_back() {
     check(2, || {

@@ -9,9 +9,9 @@
 //!      └────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Invariants: when all threads have gone and all blocks are freed, every span is in the pool, given
-//! back once, with each of its blocks on its list once ([`super::world`]'s pool checks that); on the
-//! way, no owner's line is touched by two threads without an order between them.
+//! Invariants: when all threads have ended and all blocks are freed, every span is in the pool,
+//! given back once, with each of its blocks on its list once ([`super::world`]'s pool checks that);
+//! meanwhile no owner's line is used by two threads without an order between them.
 
 use super::world::heap::face::{alloc, begin, exit, free, resume};
 use super::world::{region, settings};
@@ -34,7 +34,7 @@ fn spawn(f: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     thread::spawn(f)
 }
 
-/// Small blocks, of which the bin holds some when the thread exits.
+/// Small blocks: the bin holds some of them when the thread exits.
 #[test]
 fn exit_against_frees_by_a_thread_with_a_heap() {
     check(3, || {
@@ -83,8 +83,8 @@ fn exit_against_a_free_and_an_adopter() {
     });
 }
 
-/// The owner fills a span and goes on to the next, which gives the full one up, while its blocks
-/// come back.
+/// The owner fills a span and goes on to the next; it gives the full one up, while its blocks come
+/// back.
 #[test]
 fn giving_up_a_full_span_against_frees() {
     check(3, || {
@@ -139,8 +139,8 @@ fn the_frees_that_make_an_abandoned_span_worth_using() {
     });
 }
 
-/// Every block of a sleeping owner's span has come back from other threads; the purge gives its
-/// pages back in the owner's stead while the owner wakes up and allocates.
+/// Every block of a sleeping owner's span has come back from other threads; the purge gives the
+/// pages back for the owner, while the owner wakes up and allocates.
 #[test]
 fn allocating_against_a_purge_of_the_sleepers_active_span() {
     check(3, || {

@@ -54,7 +54,7 @@ impl World {
     fn settled(&self, made: u32) {
         assert!(!self.turn.is_taken());
         assert_eq!(self.debt.load(Ordering::Relaxed), 0, "a debt is left and nobody has the turn");
-        // SAFETY: all other threads have gone.
+        // SAFETY: all other threads have ended.
         assert_eq!(self.paid.with(|sum| unsafe { *sum }), made);
     }
 }

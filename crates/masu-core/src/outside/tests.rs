@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_layout_is_its_words() {
-    // SAFETY: a structure of words and nothing else.
+    // SAFETY: a structure that contains only words.
     let words: [u64; size_of::<Layout>() / 8] = unsafe { core::mem::transmute(Layout::HERE) };
     let read = Layout::of(&words).expect("all words");
     assert_eq!(std::format!("{read:?}"), std::format!("{:?}", Layout::HERE));

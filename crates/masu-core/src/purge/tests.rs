@@ -1,4 +1,4 @@
-//! What goes back without a tick. The decay time is an hour if no tick may come in between.
+//! What goes back without a tick. The decay time is an hour where no tick may come in between.
 
 use super::*;
 use crate::config::Delay;
@@ -34,13 +34,13 @@ impl Blocks {
     }
 }
 
-/// From now on nothing goes back by ticks.
+/// From now on ticks give nothing back.
 fn no_ticks() {
     settings::set_decay(HOUR);
     LAST.store(time::now_ms(), Ordering::Relaxed);
 }
 
-/// A thread that has read the clock may be late: then it sees a tick that was made after that.
+/// A thread that has read the clock may be late: then it finds a tick that was made after its reading.
 #[test]
 fn a_tick_that_another_thread_has_just_made_is_not_made_again() {
     alone!(a_tick_that_another_thread_has_just_made_is_not_made_again, || {
@@ -53,8 +53,7 @@ fn a_tick_that_another_thread_has_just_made_is_not_made_again() {
     });
 }
 
-/// Frees a third of a large heap at once, in blocks of that size, and returns what is kept of it a moment
-/// later.
+/// Frees a third of a large heap at once, in blocks of that size, and returns what is kept of it soon afterwards.
 fn kept_of_a_third_freed(size: usize) -> usize {
     let mut blocks = Blocks::new(192 * MIB, size);
     blocks.free(64 * MIB, size);
@@ -69,7 +68,7 @@ fn a_third_of_a_large_heap_does_not_wait_for_ticks() {
         let kept = kept_of_a_third_freed(64 << 10);
         assert!(kept < 32 * MIB, "{kept} bytes");
         assert!(purged_bytes() as usize > 32 * MIB);
-        // It is kept if the program has asked for a long decay.
+        // It is kept if the program has configured a long decay.
         no_ticks();
         let kept = kept_of_a_third_freed(64 << 10);
         assert!(kept > 60 * MIB, "{kept} bytes");
@@ -92,7 +91,7 @@ fn a_third_in_buffers_waits_for_ticks() {
     });
 }
 
-/// One thread's spans that another has emptied go back when that one needs more memory.
+/// One thread's spans that another has emptied go back when that other thread needs more memory.
 #[test]
 fn growth_takes_what_resting_threads_do_not_use() {
     alone!(growth_takes_what_resting_threads_do_not_use, || {
@@ -119,7 +118,7 @@ fn growth_takes_what_resting_threads_do_not_use() {
     });
 }
 
-/// As kernels before 5.18 do it: the pages before the locked one go, and the others are refused.
+/// As in kernels before 5.18: the pages before the locked one go, and the others are refused.
 #[test]
 fn a_resting_threads_span_is_emptied_although_a_page_is_locked() {
     alone!(a_resting_threads_span_is_emptied_although_a_page_is_locked, || {
@@ -158,7 +157,7 @@ fn a_resting_threads_span_is_emptied_although_a_page_is_locked() {
     });
 }
 
-/// Blocks of 48 B, 8 MiB of them, of which all but one in a thousand are freed again.
+/// 8 MiB of blocks of 48 B, all but one in a thousand of which are freed again.
 fn sparse() -> Blocks {
     const SIZE: usize = 48;
     const EVERY: usize = 1024;
@@ -174,7 +173,7 @@ fn sparse() -> Blocks {
     rest
 }
 
-/// Growth need not make the window longer: chunks that were free before serve it too.
+/// Growth need not make the window longer: chunks that were free also serve it.
 #[test]
 fn growth_purges_sparse_spans_where_the_window_stays() {
     alone!(growth_purges_sparse_spans_where_the_window_stays, || {
@@ -206,7 +205,7 @@ fn growth_purges_spans_again() {
     });
 }
 
-/// It is enough that other threads have made memory grow since a thread last looked.
+/// It is enough that other threads have made memory grow since a thread last checked.
 #[test]
 fn threads_purge_their_spans_each() {
     alone!(threads_purge_their_spans_each, || {

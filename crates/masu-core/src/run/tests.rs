@@ -31,7 +31,7 @@ fn kept() -> usize {
     keep(3 * CHUNK)
 }
 
-/// Whether a chunk has a mapping of its own.
+/// Whether a chunk has a separate mapping.
 fn is_apart(at: usize) -> bool {
     record(((at - base()) >> CHUNK_SHIFT) as u32).apart.get() != 0
 }
@@ -47,7 +47,7 @@ fn mappings(at: usize) -> usize {
 #[test]
 fn a_fresh_chunk_takes_over_a_kept_unit() {
     alone!(a_fresh_chunk_takes_over_a_kept_unit, || {
-        // Whatever else the pool maps is there now.
+        // Whatever else the pool maps now exists.
         let (at, _) = pool::take(UNITS, 1, Home::ANY).unwrap();
         pool::give(&[at]);
         pool::purge(true);
@@ -63,7 +63,7 @@ fn a_fresh_chunk_takes_over_a_kept_unit() {
         pool::purge(true);
         assert!(!is_apart(at));
         assert_eq!(mappings(at), mapped);
-        // The chunk comes again, and with it the next unit.
+        // The chunk is taken again, and with it the next unit.
         let (again, zero) = pool::take(UNITS, 1, Home::ANY).unwrap();
         assert!(again == at && !zero);
         assert_eq!(space::dirty_bytes(), before - 2 * CHUNK);
@@ -81,7 +81,7 @@ fn chunks_take_over_as_much_as_is_kept() {
         }
         let (at, zero) = pool::take(2 * UNITS, 1, Home::ANY).unwrap();
         assert!(zero && !mem::is_resident(at));
-        // What is not whole stays for the next huge block.
+        // A part of a unit stays for the next huge block.
         let left = keep(CHUNK / 2);
         let (at, zero) = pool::take(2 * UNITS, 1, Home::ANY).unwrap();
         assert!(zero && !mem::is_resident(at));
@@ -110,19 +110,19 @@ fn a_refused_move_leaves_a_chunk_that_can_be_used() {
     });
 }
 
-/// Where addresses are scarce, other code may have something in a chunk.
+/// Where addresses are scarce, other code may have memory in a chunk.
 #[test]
 fn a_chunk_that_the_kernel_does_not_unmap_leaves_what_others_have_in_it_alone() {
     alone!(a_chunk_that_the_kernel_does_not_unmap_leaves_what_others_have_in_it_alone, || {
         region::init().unwrap();
-        // What is mapped at start is whole.
+        // Chunks mapped at start are whole.
         let first = region::first_mapped() / CHUNK;
         (0..first).for_each(|_| _ = pool::take(2 * UNITS, 1, Home::ANY).unwrap());
         region::set_scarce();
         let (at, _) = pool::take(1, 1, Home::ANY).unwrap();
         let others = at / CHUNK * CHUNK + CHUNK - GRANULE;
         mem::map_at(others, GRANULE).unwrap();
-        // SAFETY: mapped just now.
+        // SAFETY: just mapped.
         unsafe { (others as *mut u8).write(7) };
         let mapped = space::mapped_bytes(Window::Chunks);
         pool::give(&[at]);

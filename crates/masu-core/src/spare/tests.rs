@@ -31,7 +31,7 @@ fn blocks_are_zero_aligned_apart_and_known() {
     }
 }
 
-/// Whatever other threads take of a chunk as soon as they find it, the thread that made it has its block.
+/// Whatever other threads take of a chunk as soon as they find it, the thread that made it gets its block.
 #[test]
 fn a_chunk_is_found_once_its_first_block_is_cut_off() {
     alone!(a_chunk_is_found_once_its_first_block_is_cut_off, || {
@@ -62,7 +62,7 @@ fn what_is_no_block_is_told_apart() {
     assert!(alloc(usize::MAX, 16).is_null() && alloc(isize::MAX as usize, 1 << 30).is_null());
 }
 
-/// Chunks that run empty are used again, while others cut blocks off them.
+/// Empty chunks are reused while other threads cut blocks off them.
 #[test]
 fn threads_share_chunks_that_are_emptied_and_used_again() {
     // Other tests take chunks, too.

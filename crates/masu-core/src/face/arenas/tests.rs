@@ -1,4 +1,4 @@
-//! Arenas in this process, beside the test's own allocator and each other.
+//! Arenas in this process, beside the test's own allocator and other tests' arenas.
 
 use crate::face::test_block::Block;
 use crate::own_process::alone;
@@ -6,7 +6,7 @@ use crate::*;
 use std::sync::mpsc;
 use std::thread;
 
-/// Small, medium and huge ones, at all their boundaries.
+/// Small, medium and huge sizes, at all their boundaries.
 const SIZES: [usize; 18] = [
     0, 1, 16, 17, 100, 1000, 4096, 8191, 8192, 8193, 12_289, 65_536, 300_000, 1_048_575, 1_048_576,
     1_048_577, 3_000_000, 5_000_000,
@@ -28,7 +28,7 @@ fn create() -> &'static Arena {
 
 /// Destroys a heap whose blocks are no longer used.
 fn destroy(heap: &'static Arena) {
-    // SAFETY: each test uses its own heaps, and has done so.
+    // SAFETY: each test uses its own heaps, and has finished with them.
     unsafe { heap.destroy() }
 }
 
@@ -153,7 +153,7 @@ fn the_hard_limit_holds_to_the_byte_and_nothing_else_fails() {
         blocks[0].check(64);
         heap.set_limits(usize::MAX, 1 << 20);
         blocks.drain(..1000).for_each(Block::free);
-        // Another test's purge may be inside, holding what was freed meanwhile: wait for it.
+        // Another test's purge may be inside, with what was freed meanwhile: wait for it.
         assert_eq!(heap.stats().allocated, (1 << 20) - 64_000);
         assert!(heap.has_room(64_000));
         assert!(!heap.has_room(64_001));
@@ -200,7 +200,7 @@ fn the_soft_limit_makes_the_heap_give_back_what_is_free() {
     alone!(the_soft_limit_makes_the_heap_give_back_what_is_free, || {
         let heap = create();
         let blocks: Vec<_> = (0..4000).map(|i| fill_new(heap, 1000, i as u8)).collect();
-        // About one block in each span stays.
+        // About one block per span stays.
         let (keep, free): (Vec<_>, Vec<_>) =
             blocks.into_iter().enumerate().partition(|(i, _)| i % 64 == 0);
         free.into_iter().for_each(|(_, block)| block.free());
@@ -280,7 +280,7 @@ fn blocks_freed_by_other_threads_come_back() {
     destroy(heap);
 }
 
-/// The last free of a retired heap ends it, whichever thread frees.
+/// The last free into a retired heap ends it, whichever thread frees.
 #[test]
 fn a_retired_heap_ends_with_its_last_block() {
     alone!(a_retired_heap_ends_with_its_last_block, || {
@@ -351,7 +351,7 @@ fn in_a_scope_the_thread_allocates_from_the_heap() {
     destroy(inner);
 }
 
-/// Blocks in the bins when the scope was opened are not lost with the thread.
+/// Blocks that were in the bins when the scope opened are not lost with the thread.
 #[test]
 fn a_thread_may_end_in_a_scope() {
     alone!(a_thread_may_end_in_a_scope, || {
@@ -378,7 +378,7 @@ fn a_thread_may_end_in_a_scope() {
     });
 }
 
-/// What is known to be zero of the thread's own blocks does not hold for the heap's.
+/// The knowledge that the thread's own blocks are zero does not apply to the heap's.
 #[test]
 fn zeroed_blocks_are_zero_in_a_scope() {
     let heap = create();
@@ -410,7 +410,7 @@ fn zeroed_blocks_are_zero_in_a_scope() {
     destroy(heap);
 }
 
-/// Spans of a heap have only its blocks, and all of them, whatever it and others allocate.
+/// Spans of a heap contain only its blocks, and all of them, whatever it and others allocate.
 #[test]
 fn spans_are_not_shared_with_threads() {
     let others: Vec<_> = (0..4)

@@ -12,13 +12,13 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// The site where the program is, as the unwinder of these tests sees it.
+/// The program's current site, as the unwinder of these tests sees it.
 static PLACE: AtomicUsize = AtomicUsize::new(1);
 
 fn unwinder(room: &mut [MaybeUninit<usize>]) -> &[usize] {
     room[0].write(PLACE.load(Ordering::Relaxed));
     room[1].write(7);
-    // SAFETY: the first two were written just now.
+    // SAFETY: the first two were just written.
     unsafe { core::slice::from_raw_parts(room.as_ptr().cast(), 2) }
 }
 
@@ -62,7 +62,7 @@ fn places() -> BTreeMap<usize, Place> {
     places
 }
 
-/// A source of numbers that do not matter, the same in each run.
+/// A source of arbitrary numbers, the same in each run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -102,8 +102,7 @@ fn deviations(rounds: usize, mut make: impl FnMut(&mut Vec<(*mut u8, usize)>)) -
     deviations.collect()
 }
 
-/// Checks that the estimates' mean is the truth, and that their intervals of 95 % contain it that
-/// often.
+/// Checks that the estimates' mean is the truth, and that their 95 % intervals contain it that often.
 fn check(deviations: &[f64]) {
     let n = deviations.len() as f64;
     let mean = deviations.iter().sum::<f64>() / n;
@@ -127,7 +126,7 @@ fn estimates_of_small_blocks_have_no_bias() {
                     _ => alloc_exact(size, 16, false),
                 };
                 assert!(!p.is_null());
-                // Some are freed at once: bins fill with what was freed.
+                // Some are freed at once: bins fill with freed blocks.
                 if numbers.below(3) == 0 {
                     // SAFETY: that many bytes are there; and given up.
                     unsafe {
@@ -146,9 +145,9 @@ fn estimates_of_small_blocks_have_no_bias() {
 fn estimates_of_large_and_resized_blocks_have_no_bias() {
     alone!(estimates_of_large_and_resized_blocks_have_no_bias, || {
         let mut numbers = Numbers(2);
-        // Well above the rate everything is a sample, so the sizes lie around it.
+        // Well above the rate every block is a sample, so the sizes lie around it.
         check(&deviations(2000, |blocks| {
-            // A small block that stays where it is counts with its first size.
+            // A small block that stays in place counts with its first size.
             for _ in 0..40 {
                 let p = alloc(1 + numbers.below(6000) as usize);
                 let size = 1 + numbers.below(20_000) as usize;
@@ -162,7 +161,7 @@ fn estimates_of_large_and_resized_blocks_have_no_bias() {
 #[test]
 fn estimates_of_short_lived_threads_have_no_bias() {
     alone!(estimates_of_short_lived_threads_have_no_bias, || {
-        // Bins are left with most of their blocks unused.
+        // Bins keep most of their blocks unused.
         check(&deviations(300, |blocks| {
             for _ in 0..40 {
                 let some = thread::spawn(|| {
@@ -183,8 +182,8 @@ fn places_that_are_served_from_larger_classes_have_no_bias() {
         const THREADS: usize = 8000;
         set_unwinder(&UNWINDER);
         start(RATE).expect("memory");
-        // Each thread takes a few blocks of one size, and between them smaller ones, which are served from what is
-        // left.
+        // Each thread allocates a few blocks of one size, and between them smaller ones, which come from leftover
+        // blocks.
         let sizes = [512, 512, 470, 470, 512, 400, 470, 512];
         let (mut larger, mut variances) = (0, BTreeMap::<usize, f64>::new());
         for _ in 0..THREADS {
@@ -257,7 +256,7 @@ fn each_place_has_its_own() {
             assert_eq!(before[&place].peak, before[&place].live);
         }
         assert_eq!(totals().live, 0);
-        // A stopped profile samples nothing more, and a reset one knows of nothing.
+        // A stopped profile samples nothing more, and a reset one is empty.
         stop();
         assert!((0..10_000).all(|_| !alloc(1000).is_null()));
         assert_eq!(totals().live, 0);
@@ -278,7 +277,7 @@ fn samples_are_blocks_like_any_other() {
             unsafe {
                 p.write_bytes(7, size);
                 let usable = usable_size(p);
-                // Samples of several small classes are kept in one.
+                // Samples of several small classes share one.
                 assert!(usable >= size && usable <= (size * 2 + 16).max(256), "{size}: {usable}");
                 assert!(Arena::of(p).is_none());
                 let q = realloc(p, size * 3);
@@ -349,12 +348,12 @@ fn somebody_outside_switches_it_on_and_off() {
         let samples = totals().samples;
         let third = take();
         assert_eq!(totals().samples, samples);
-        // The next one from outside knows nothing of the last one.
+        // The next profile from outside does not contain the last one.
         outside(RATE);
         let fourth = take();
         let live = totals().live as f64;
         assert!((live / 4e6 - 1.0).abs() < 0.2, "{live}");
-        // But what the program has sampled itself stays its own.
+        // But samples that the program itself took stay its own.
         start(RATE).expect("memory");
         stop();
         outside(RATE);

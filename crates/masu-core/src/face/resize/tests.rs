@@ -1,4 +1,4 @@
-//! Sizes known before, zeroes to the last usable byte, alignment and contents through resizing.
+//! Exact sizes, zeroes to the last usable byte, and alignment and contents through resizing.
 
 use super::*;
 use crate::config::Config;
@@ -172,7 +172,7 @@ fn a_hardened_block_that_cannot_move_still_shrinks_and_is_freed_by_its_new_size(
                 assert_eq!(realloc(p, new), p, "{old} to {new}");
                 crate::settings::set_limit_hard(0);
                 assert_eq!((heap::usable_size(p), *p.add(new - 1)), (new, 7));
-                // What it had beyond that is no longer its own, and zero.
+                // The bytes beyond that are no longer its own, and are zero.
                 dealloc_sized(p, new);
             }
         }
@@ -193,7 +193,7 @@ fn what_cannot_be_had_has_no_size() {
     }
 }
 
-/// Every mapping that the process may have is there.
+/// The process already has as many mappings as it may have.
 #[test]
 fn a_large_hardened_block_that_cannot_shrink_stays() {
     alone!(a_large_hardened_block_that_cannot_shrink_stays, || {
@@ -202,7 +202,7 @@ fn a_large_hardened_block_that_cannot_shrink_stays() {
         // SAFETY: no environment.
         unsafe { crate::start_configured(&config, core::ptr::null(), false, false) };
         let p = crate::alloc(LEN);
-        // SAFETY: a live block of so many bytes; a refused call changes nothing.
+        // SAFETY: a live block of that many bytes; a refused call changes nothing.
         unsafe {
             p.write_bytes(7, LEN);
             refusals::set(u64::MAX);
@@ -210,7 +210,7 @@ fn a_large_hardened_block_that_cannot_shrink_stays() {
             refusals::set(0);
             assert_eq!((q, heap::usable_size(p)), (p, LEN));
             assert!(core::slice::from_raw_parts(p, LEN / 2).iter().all(|&byte| byte == 7));
-            // Its last size is the one that the program knows. A mistake would end the process.
+            // The program knows its last size. A mistake would end the process.
             dealloc_sized(p, LEN / 2);
         }
     });

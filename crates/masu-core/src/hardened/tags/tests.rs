@@ -10,7 +10,7 @@ use crate::own_process::alone;
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
-/// Bytes of all slots that are tagged.
+/// The sizes of all slots that are tagged.
 fn strides() -> impl Iterator<Item = usize> {
     ALL[1..PAGES].iter().map(|shape| shape.stride as usize)
 }
@@ -30,9 +30,9 @@ fn of_memory(at: usize, len: usize) -> Vec<Tag> {
     (at..at + len).step_by(tags::GRANULE).map(of).collect()
 }
 
-/// Frees a block. Returns whether it was one.
+/// Frees a block. Returns whether it was a block.
 fn is_freed(p: *mut u8) -> bool {
-    // SAFETY: a live block, or the free sees that it is none.
+    // SAFETY: a live block, or the free notices that it is not.
     unsafe { free(p, 0) }.is_ok()
 }
 
@@ -45,7 +45,7 @@ fn neighbours_have_different_tags_and_free_slots_have_none() {
             if !tags::are_there() {
                 continue;
             }
-            // Some come back, with other neighbours.
+            // Some are handed out again, with other neighbours.
             for n in (0..all.len()).step_by(3) {
                 assert!(is_freed(all[n].0));
                 assert_eq!(of_memory(all[n].1, stride), vec![Tag::NONE; stride / 16]);
@@ -85,7 +85,7 @@ fn a_slots_next_block_has_another_tag_and_the_old_pointer_is_none() {
             seen.insert(p.addr());
             assert_eq!(look(old), Some(Err(Wrong::Freed { bytes: room(7) })));
             assert!(!is_freed(old) && look(p) == Some(Ok(104)));
-            // SAFETY: no longer a block of the caller's, which is seen.
+            // SAFETY: no longer a block of the caller's, which is noticed.
             unsafe { assert_eq!(hardened::resize(old, 100, false), None) };
             assert_eq!(look(at as *const u8), Some(Err(Wrong::Freed { bytes: room(7) })));
             let inside = Wrong::Inside { start: p.addr(), bytes: 104 };
@@ -118,7 +118,7 @@ fn only_what_was_asked_for_has_the_tag() {
             }
         }
         assert!(is_freed(p));
-        // A block of no bytes has an address that leads somewhere, for a link.
+        // A block of no bytes has a valid address, for a link.
         let p = alloc(0, 64, 0);
         let (at, tag) = split(p.addr());
         if tags::are_there() {

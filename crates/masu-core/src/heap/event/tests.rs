@@ -1,11 +1,11 @@
-//! What a single-threaded program keeps of the spans that it empties.
+//! Which of its emptied spans a single-threaded program keeps.
 
 use super::*;
 use crate::own_process::alone;
 use crate::tuning::EMPTIED_OFTEN;
 use crate::{alloc, dealloc};
 
-/// Bytes of a block: 16 to a span.
+/// Bytes in a block: 16 blocks per span.
 const SIZE: usize = 4000;
 
 /// Allocates and frees a bit more than six spans of blocks, `times` times. Returns the spans taken

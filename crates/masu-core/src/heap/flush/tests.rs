@@ -1,11 +1,11 @@
-//! What a flush leaves behind, on a thread of its own each time.
+//! What a flush leaves behind, on a separate thread each time.
 
 use super::*;
 use crate::size_class::{CLASSES, UNIT};
 use crate::{alloc, alloc_zeroed, dealloc};
 use std::thread;
 
-/// Enough blocks of a class that the thread has a span of its own, whatever other tests do.
+/// So many blocks of a class that the thread has its own span, whatever other tests do.
 const MANY: usize = if cfg!(miri) { 4 } else { 64 };
 
 fn blocks(size: usize) -> Vec<*mut u8> {

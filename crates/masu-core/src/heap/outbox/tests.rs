@@ -8,11 +8,10 @@ use crate::{alloc, dealloc, region};
 use std::sync::Barrier;
 use std::thread;
 
-/// Bytes of a block: as many to a chain as possible, and so few spans for many of them that their owner keeps
-/// all.
+/// Bytes in a block: as many per chain as possible, and so few spans for many of them that their owner keeps all.
 const SIZE: usize = 16;
 
-/// A block of a thread that sleeps, and many others, of other spans of that thread.
+/// A block of a thread that sleeps, and many others, in other spans of that thread.
 struct Blocks {
     one: *mut u8,
     others: Vec<*mut u8>,
@@ -23,7 +22,7 @@ unsafe impl Send for Blocks {}
 // SAFETY: as above.
 unsafe impl Sync for Blocks {}
 
-/// Runs `f` on a thread of its own, with blocks of one that sleeps meanwhile.
+/// Runs `f` on a separate thread, with blocks of one that sleeps meanwhile.
 fn beside_a_sleeper(many: usize, f: impl FnOnce(&Blocks) + Send) {
     let (ready, done) = (Barrier::new(2), Barrier::new(2));
     let made = std::sync::OnceLock::new();
@@ -36,7 +35,7 @@ fn beside_a_sleeper(many: usize, f: impl FnOnce(&Blocks) + Send) {
         });
         let worked = scope
             .spawn(|| {
-                // SAFETY: a block that no other code knows. The thread has a heap now.
+                // SAFETY: a block that no other code knows. The thread now has a heap.
                 unsafe { dealloc(alloc(SIZE)) };
                 ready.wait();
                 f(made.get().unwrap());
@@ -57,7 +56,7 @@ fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
     alone!(a_chain_that_no_longer_grows_goes_out_while_others_do, || {
         let chains = 3 * SLOTS;
         beside_a_sleeper(chains * CHAIN_OF_SMALL.0 as usize, |blocks| {
-            // Those that came back when another thread had the span, and left it to this one.
+            // Blocks that came back when another thread had the span, and left it to this one.
             let before = pending(blocks.one);
             // SAFETY: live blocks, freed once.
             unsafe { dealloc(blocks.one) };
@@ -78,7 +77,7 @@ fn a_chain_goes_out_when_it_is_full() {
                 // SAFETY: live blocks, freed once.
                 unsafe { dealloc(block) };
             }
-            // A purge may have sent a part before.
+            // A purge may have sent a part earlier.
             assert!(pending(blocks.others[0]) > CHAIN_OF_SMALL.0, "a full chain stayed");
             // SAFETY: as above.
             unsafe { dealloc(blocks.one) };

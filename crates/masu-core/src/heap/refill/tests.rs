@@ -1,4 +1,4 @@
-//! What a thread that shares nothing pays when it frees much at once.
+//! What a thread that shares nothing pays when it frees many blocks at once.
 
 use super::*;
 use crate::heap::mode::Retention;
@@ -10,18 +10,17 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-/// Bytes of a block: 64 to a span.
+/// Bytes in a block: 64 blocks per span.
 const SIZE: usize = 1024;
 
-/// Frees blocks of this many spans in a random order on a thread of its own. Returns the share of
-/// remote frees.
+/// Frees blocks of this many spans in a random order on a separate thread. Returns the share of remote frees.
 fn remote_share(spans: usize) -> f64 {
     let n = spans * (GRANULE / SIZE);
     let run = move || {
         // SAFETY: a block that no other code knows.
         unsafe { dealloc(alloc(1)) };
         let heap = current();
-        // Again if the clock, which other tests move too, has ticked meanwhile.
+        // Again if the clock, which other tests also advance, has ticked meanwhile.
         loop {
             let tick = Tick::now();
             // Its former thread may have shared something.
@@ -44,7 +43,7 @@ fn remote_share(spans: usize) -> f64 {
             }
         }
     };
-    // A heap that stays, so that there is a thread to give spans to.
+    // A heap that stays, so that another thread can receive spans.
     let p = alloc(SIZE);
     let share = thread::spawn(run).join();
     // SAFETY: the block from above.
@@ -52,15 +51,15 @@ fn remote_share(spans: usize) -> f64 {
     share.unwrap_or(f64::NAN)
 }
 
-/// What a heap keeps whose blocks stay with its thread.
+/// What a heap keeps if its blocks stay with its thread.
 fn private() -> &'static Retention {
     Mode::Private.retention().unwrap()
 }
 
 #[test]
 fn partial_spans_stay_while_a_thread_frees_into_all_of_them() {
-    // Two thirds of the spans were given up while they were full, and an eighth of each comes back as
-    // remote frees before it is claimed.
+    // Two thirds of the spans were given up while they were full, and an eighth of each comes back as remote frees
+    // before it is claimed.
     let share = remote_share(private().partial as usize * 3 / 2);
     assert!(share < 0.2, "{share}");
 }
@@ -72,8 +71,7 @@ fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
     assert!(share < 0.1, "{share}");
 }
 
-/// Bytes carved of a thread's span after `rounds` allocations and frees in turn, with ten blocks
-/// live.
+/// Bytes carved from a thread's span after `rounds` alternating allocations and frees, with ten blocks live.
 fn carved(size: usize, rounds: usize) -> usize {
     let run = move || {
         // SAFETY: a block that no other code knows.
@@ -98,14 +96,14 @@ fn carved(size: usize, rounds: usize) -> usize {
 
 #[test]
 fn a_class_in_use_carves_two_pages_and_a_tiny_one_less() {
-    // A span that another test's thread has left may have more. The size does not divide a page, so
-    // that the last block of the second one ends before it does.
+    // A span that another test's thread has left may have more. The size does not divide a page, so the second page's
+    // last block ends before the page does.
     let carved_of = |size| (0..20).map(|_| carved(size, 8000)).min().unwrap();
     assert!(carved_of(80) <= 2 * UNIT, "{} bytes", carved_of(80));
     assert!(carved_of(16) <= UNIT, "{} bytes", carved_of(16));
 }
 
-/// Two threads that have much and share nothing: beyond the first 2 MiB no chunk has blocks of both.
+/// Two threads that hold much and share nothing: beyond the first 2 MiB no chunk has blocks of both.
 #[test]
 fn threads_that_share_nothing_have_chunks_of_their_own() {
     alone!(threads_that_share_nothing_have_chunks_of_their_own, || {
@@ -113,7 +111,7 @@ fn threads_that_share_nothing_have_chunks_of_their_own() {
         let run = |turns: Arc<Barrier>| {
             let mut chunks = BTreeSet::new();
             for span in 0..6 * CHUNK / GRANULE {
-                // In step, so that their requests for spans take turns.
+                // In step, so that their requests for spans alternate.
                 turns.wait();
                 for _ in 0..GRANULE / SIZE {
                     let p = alloc(SIZE);

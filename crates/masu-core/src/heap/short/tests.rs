@@ -7,7 +7,7 @@ use crate::own_process::alone;
 use crate::region;
 use crate::{alloc, dealloc};
 
-/// Bytes of a block: 15 to a span.
+/// Bytes in a block: 15 blocks per span.
 const SIZE: usize = 4096;
 
 /// Its class.
@@ -26,11 +26,11 @@ unsafe fn free(blocks: impl IntoIterator<Item = *mut u8>) {
     blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
 }
 
-/// Spans: where they are, how many blocks are carved and how many free.
+/// Spans: where they are, and how many blocks are carved and free.
 type Picture = Vec<(Place, u16, u32)>;
 
-/// The class's spans in the heap's order: the active one, partial ones, full ones; and how many blocks are
-/// carved and free of each.
+/// The class's spans in the heap's order: the active one, partial ones, full ones; and how many blocks of each are
+/// carved and free.
 fn picture(heap: &Heap, class: usize) -> Picture {
     let spans = |list: &span::List| {
         // SAFETY: members of the calling thread's list.
@@ -59,15 +59,15 @@ fn picture(heap: &Heap, class: usize) -> Picture {
     all.into_iter().map(in_all).collect()
 }
 
-/// What a program that allocates and frees at random sees of its heap: the picture at each refill, the bytes
-/// counted, and how often the short way was taken, if it may be.
+/// What a program that allocates and frees at random sees of its heap: the picture at each refill, the bytes counted,
+/// and how often the short way was taken, if it is allowed.
 fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64), u64) {
     let (class, heap) = (class_of(size), current());
     let mut seen = Vec::new();
     let mut live: Vec<*mut u8> = Vec::new();
     let mut random = 1u64;
     let mut taken = 0;
-    // No tick except this one, with which the budgets begin anew.
+    // No tick except this one, which renews the budgets.
     crate::settings::set_decay(crate::config::Delay::Never);
     crate::clock::advance();
     for step in 0..20_000 {
@@ -105,7 +105,7 @@ fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64)
 #[test]
 fn the_short_way_leads_where_the_long_one_does() {
     alone!(the_short_way_leads_where_the_long_one_does, || {
-        // SAFETY: a live block. So there is a heap.
+        // SAFETY: a live block. Afterwards there is a heap.
         unsafe { dealloc(alloc(SIZE)) };
         for (size, most) in [(SIZE, 500), (1024, 500), (256, 500), (64, 500), (256, 10)] {
             let run = |short| {
@@ -183,13 +183,13 @@ fn a_heap_that_has_enough_full_spans_gives_one_up() {
         // SAFETY: a live block.
         let once = || unsafe { dealloc(alloc(1)) };
         once();
-        // So that there is a thread to give spans to.
+        // Another thread with a heap, which can receive spans.
         std::thread::spawn(once).join().unwrap();
         let heap = current();
         let most = Mode::Sharing.retention().unwrap().full_of_class;
         for kept in [most, most + 1] {
             heap.last_shared.set(Tick::NEVER);
-            // The active one, one with room, and that many full ones less one.
+            // The active one, one with room, and `kept` - 1 full ones.
             let blocks: Vec<_> = (0..15 * (kept + 1)).map(|_| alloc(SIZE)).collect();
             heap.note_sharing();
             heap.tick.set(Tick::now());

@@ -1,4 +1,4 @@
-//! What a thread still owns after it has looked what rests.
+//! What a thread still owns after it has checked for resting spans.
 
 use super::*;
 use crate::heap::tls::current;
@@ -11,12 +11,12 @@ use crate::{Arena, Scope, alloc, dealloc};
 use std::sync::Barrier;
 use std::thread;
 
-/// Bytes of a block: sixteen to a span.
+/// Bytes in a block: sixteen blocks per span.
 const SIZE: usize = 4096;
-/// Some full spans, and enough that the thread no longer borrows.
+/// Some full spans, and so many blocks that the thread no longer borrows.
 const MANY: usize = 200;
 
-/// Runs `f` on a thread of its own, beside one that has a heap too.
+/// Runs `f` on a separate thread, beside another that has a heap.
 fn beside_another(f: fn(&Heap)) {
     let (ready, done) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
@@ -63,7 +63,7 @@ fn owned(heap: &Heap, blocks: &[*mut u8]) -> usize {
     blocks.iter().filter(|p| owner(p) == heap.id.get()).count()
 }
 
-/// As if the class had last been touched `ticks` ago.
+/// Makes it seem that the class was last used `ticks` ago.
 fn age(heap: &Heap, class: usize, ticks: u32) {
     let then = Tick::before(ticks);
     for list in [heap.partial(class), heap.full(class)] {
@@ -94,11 +94,11 @@ struct Looked {
     kept: u32,
 }
 
-/// The thread, which has just shared something or never did, refills the bin of another class for the
-/// first time in this tick.
+/// The thread, which has either just shared something or never shared, refills the bin of another class for the first
+/// time in this tick.
 fn look_at_rested(heap: &Heap, ticks: u32, shares: bool) -> Looked {
     let class = class_of(SIZE);
-    // Again if the clock, which other tests move too, has ticked meanwhile.
+    // Again if the clock, which other tests also advance, has ticked meanwhile.
     loop {
         let mut blocks = blocks();
         // The first span becomes a partial one, if the thread frees enough of it.
@@ -157,7 +157,7 @@ fn a_thread_that_shares_nothing_keeps_its_spans() {
     });
 }
 
-/// The span that was active until now was used until now, whatever it says of its former life.
+/// The span that was active until now counts as just used, whatever it says about its former life.
 #[test]
 fn a_span_that_has_just_been_put_aside_stays() {
     alone!(a_span_that_has_just_been_put_aside_stays, || {
@@ -180,7 +180,7 @@ fn a_span_that_has_just_been_put_aside_stays() {
     });
 }
 
-/// What an open scope has put aside goes back to the active span that it came from.
+/// Blocks that an open scope has put aside go back to the active span that they came from.
 #[test]
 fn a_class_that_an_open_scope_has_put_aside_does_not_rest() {
     alone!(a_class_that_an_open_scope_has_put_aside_does_not_rest, || {
@@ -204,7 +204,7 @@ fn a_class_that_an_open_scope_has_put_aside_does_not_rest() {
     });
 }
 
-/// A thread that a fork froze while it closed a scope: its heap goes to another thread in the child.
+/// A fork froze a thread while it closed a scope: in the child its heap goes to another thread.
 #[test]
 fn a_heap_that_was_frozen_while_a_scope_closed_is_made_whole() {
     alone!(a_heap_that_was_frozen_while_a_scope_closed_is_made_whole, || {
@@ -217,7 +217,7 @@ fn a_heap_that_was_frozen_while_a_scope_closed_is_made_whole() {
             let aside = heap.aside.get();
             assert!(aside >> class & 1 != 0);
             drop(scope);
-            // The scope is closed, and not all is brought back.
+            // The scope is closed, but not everything is restored.
             heap.aside.set(aside);
             super::super::fork::recover(current());
             assert_eq!(heap.aside.get(), 0);

@@ -1,5 +1,5 @@
-//! What becomes resident without having been touched: nothing in a program that leaves its blocks sparse,
-//! little if it does not fill them for the first time.
+//! What becomes resident without being touched: nothing if a program leaves its blocks sparse, and little if one is not
+//! filled for the first time.
 
 use super::super::{alloc, alloc_zeroed, give};
 use super::*;
@@ -13,20 +13,20 @@ fn resident(p: *mut u8, bytes: usize) -> usize {
     (0..bytes).step_by(auxv::page_size()).filter(|at| mem::is_resident(p as usize + at)).count()
 }
 
-/// Writes to one in `every` pages of a block's first bytes, and returns how many that is.
+/// Writes to one in `every` pages of a block's first bytes; returns how many pages that is.
 fn touch(p: *mut u8, bytes: usize, every: usize) -> usize {
     let pages = (0..bytes).step_by(every * auxv::page_size());
     // SAFETY: inside the test's block.
     pages.map(|at| unsafe { p.add(at).write(1) }).count()
 }
 
-/// Whether the kernel makes pages huge without being asked.
+/// Whether the kernel gives huge pages without being asked.
 fn unasked() -> bool {
     let mode = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     mode.is_ok_and(|mode| mode.contains("[always]"))
 }
 
-/// Whether pages can be put in place ahead.
+/// Whether pages can be faulted in ahead.
 fn can_populate(p: *mut u8) -> bool {
     mem::populate(p as usize, auxv::page_size());
     mem::is_resident(p as usize)
@@ -77,7 +77,7 @@ fn after_filled_blocks_the_next_one_comes_with_pages_until_one_is_not_filled() {
                 let at = resident(unsafe { p.add(last) }, bytes - last - LEFT);
                 assert!(came != 0 && at * auxv::page_size() > bytes - last - 3 * LEFT, "{round}");
             }
-            // Not this one, so none of the next.
+            // The last one was not filled.
             let p = fresh();
             let touched = touch(p, bytes, 100);
             assert!(unasked() || resident(p, bytes) == touched, "{round}");

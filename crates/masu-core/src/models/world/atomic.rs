@@ -1,7 +1,7 @@
 //! Atomics and cells as the checker and a fork need them: see [`super::process`].
 //!
-//! In a fork's child there is one thread, and memory is as it was at one moment: atomics are plain
-//! words there, of which the checker knows nothing.
+//! A forked child has one thread, and its memory is as it was at one moment: there atomics are
+//! plain words, which the checker does not know.
 
 use super::process::{self, is_child};
 use core::ops::BitOr;
@@ -136,19 +136,19 @@ impl<T: Copy> Cell<T> {
 pub struct Watch(loom::cell::UnsafeCell<()>);
 
 impl Watch {
-    /// Nothing has touched it so far.
+    /// Nothing has used it so far.
     pub fn new() -> Self {
         Watch(loom::cell::UnsafeCell::new(()))
     }
 
-    /// Notes that it is read.
+    /// Records a read.
     pub fn read(&self) {
         if process::is_watched() {
             self.0.with(|_| ());
         }
     }
 
-    /// Notes that it is written, or may be.
+    /// Records a write, or a possible one.
     pub fn written(&self) {
         if process::is_watched() {
             self.0.with_mut(|_| ());

@@ -1,9 +1,9 @@
-//! A model of what the protocols are built on: the modules that `crate::` names in production and
-//! that are system calls, assembly or bulk there.
+//! A model of the modules below the protocols: those that `crate::` names in production and that
+//! are system calls, assembly or bulk code there.
 //!
-//! Spans' memory and owner's lines are real memory, so the production code links, carves and merges
-//! blocks in it. Each access to an owner's line is reported to the checker, which fails if two
-//! threads reach one without an order between them ([`region`]).
+//! Spans' memory and owners' lines are real memory, in which the production code links, carves and
+//! merges blocks. Each access to an owner's line is reported to the checker, which fails if two
+//! threads access one without an order between them ([`region`]).
 
 pub mod atomic;
 pub mod heap;
@@ -19,9 +19,9 @@ pub mod purge {
     pub fn after_fork_in_child() {}
 }
 
-/// Nothing needs to be done before a second thread comes.
+/// Nothing needs to be done before a second thread starts.
 pub mod sharing {
-    /// It comes.
+    /// It starts.
     pub fn begin() {}
 
     /// A thread without a heap may be the first, as long as there is none.
@@ -29,7 +29,7 @@ pub mod sharing {
         true
     }
 
-    /// It is there.
+    /// It exists.
     pub fn is_alone() -> bool {
         false
     }
@@ -43,7 +43,7 @@ pub mod settings {
         static RETAIN_FULL: Cell<u32> = const { Cell::new(0) };
     }
 
-    /// Processors: as many as [`super::sys::cpu`] says.
+    /// The number of processors, from [`super::sys::cpu`].
     pub fn processors() -> u32 {
         super::sys::cpu::count()
     }
@@ -78,23 +78,23 @@ pub mod settings {
         RETAIN_FULL.get()
     }
 
-    /// Sets that number, for the checks of this test.
+    /// Sets that number for this test's checks.
     #[cfg(test)]
     pub fn set_retain_full(n: u32) {
         RETAIN_FULL.set(n);
     }
 }
 
-/// A program's mistakes: none are made here, so a report is a bug of the engine.
+/// A program's mistakes: none are made here, so a report means a bug in the engine.
 pub mod report {
     /// A block was freed twice.
     pub fn double_free(p: *const u8) {
         panic!("reported as a double free: {p:?}");
     }
 
-    /// What is wrong with a pointer.
+    /// A mistake with a pointer.
     pub enum Wrong {
-        /// The chain that begins at it is corrupt.
+        /// The chain that begins there is corrupt.
         Tangled,
     }
 
@@ -108,7 +108,7 @@ pub mod report {
         panic!("reported as written to after it was freed: {p:?}");
     }
 
-    /// Not a live block's start.
+    /// Not the start of a live block.
     pub fn bad_free(p: *const u8) {
         panic!("reported as no block's start: {p:?}");
     }
@@ -201,7 +201,7 @@ pub mod run {
 
         pub use pool::give;
 
-        /// The lock of the spans' pool, and those of the pages'.
+        /// The lock of the spans' pool, and those of the pages' pools.
         pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
             core::iter::once(crate::span::pool::lock_for_fork()).chain(pool::locks_for_fork())
         }

@@ -2,7 +2,7 @@
 //! checks call.
 //!
 //! Each unit of a run in use is a live block to [`region`], so that none is handed out twice or
-//! discarded, and units that are said to read as zeroes are checked.
+//! discarded; units that are said to read as zeroes are checked.
 
 #[path = "../../run/buckets.rs"]
 mod buckets;
@@ -63,12 +63,12 @@ mod face {
         cpu::set_count(SHARDED_FROM as u32);
     }
 
-    /// Makes more shards, unless another thread does that or forks.
+    /// Adds shards, unless another thread does so or forks.
     pub fn grow_shards() {
         shard::grow(0);
     }
 
-    /// The home of the thread that has this number.
+    /// The home of the thread with this number.
     pub fn home(number: usize) -> Home {
         Home::of(number)
     }
@@ -101,13 +101,13 @@ mod face {
             if let Some(at) = try_take_from(home, units) {
                 return at;
             }
-            // A fork stood still. The engine serves the caller from another source meanwhile.
+            // A fork is in progress. Meanwhile the engine serves the caller from another source.
             assert!(fork::has_been(), "the world is out of chunks");
             spin_hint();
         }
     }
 
-    /// The same if there is room for it, and no fork stands still.
+    /// The same if there is room for it and no fork is in progress.
     pub fn try_take_from(home: Home, units: usize) -> Option<usize> {
         process::call(|| {
             let (at, zero) = pool::take(units, 1, home)?;
@@ -124,7 +124,7 @@ mod face {
         });
     }
 
-    /// Makes a run longer where it is, if the units behind it are free.
+    /// Makes a run longer in place, if the units behind it are free.
     pub fn grow(at: usize, old: usize, new: usize) -> bool {
         process::call(|| {
             let Some(zero) = pool::resize(at, old, new) else { return false };
@@ -141,7 +141,7 @@ mod face {
         });
     }
 
-    /// A granule for a span, with the affinity of the thread that has this number, if any.
+    /// A granule for a span, with the affinity of the thread with this number, if any.
     pub fn take_granule(own: Option<u32>) -> usize {
         take_granule_from(Home::ANY, own)
     }
@@ -222,7 +222,7 @@ mod face {
         used
     }
 
-    /// Checks that everything was given back: a purge leaves nothing.
+    /// Checks that everything was given back: after a purge nothing is left.
     pub fn settled() {
         assert_eq!(inspect(), 0, "units are lost");
         purge();

@@ -14,7 +14,7 @@ struct Pool {
     in_use: Cell<[bool; SPANS]>,
 }
 
-// SAFETY: the flags are touched under the lock.
+// SAFETY: the flags are used under the lock.
 unsafe impl Sync for Pool {}
 // SAFETY: as above.
 unsafe impl Send for Pool {}
@@ -23,7 +23,7 @@ loom::lazy_static! {
     static ref POOL: Pool = Pool { lock: Lock::new(), in_use: Cell::new([false; SPANS]) };
 }
 
-/// Runs `f` under the lock. Returns `None` if a fork stands still.
+/// Runs `f` under the lock. Returns `None` if a fork is in progress.
 fn with<R>(f: impl FnOnce(&mut [bool; SPANS]) -> R) -> Option<R> {
     let _guard = POOL.lock.enter()?;
     let mut flags = POOL.in_use.get();
@@ -44,7 +44,7 @@ pub fn take(_: bool, _: Option<Affinity>, _: Home) -> Option<u32> {
 /// Takes a span back whose blocks are all free, and checks that they are.
 ///
 /// # Safety
-/// The caller must own the span, which must be in no list.
+/// The caller must own the span, which must be on no list.
 pub unsafe fn give(span: u32) {
     let given = with(|in_use| {
         assert!(

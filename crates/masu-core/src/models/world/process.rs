@@ -1,9 +1,8 @@
 //! The process: its threads, and a fork that freezes all but one of them.
 //!
-//! A fork's child is checked in place: the thread that forks goes on as the child's only one, in the
-//! same memory and unknown to the checker, so without interruption, while the other threads stand where
-//! they are, at any of their steps, as the interleavings have it. When the child is done the check
-//! ends, and each other thread ends at its next step.
+//! A forked child is checked in place: the thread that forks goes on as the child's only one, in the same memory and
+//! unknown to the checker, so without interruption. Meanwhile the other threads stand still at any of their steps, as
+//! the interleavings have it. When the child has finished, the check ends, and each other thread ends at its next step.
 
 use super::sys::futex;
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +37,7 @@ loom::lazy_static! {
 /// How a thread that a fork left behind ends.
 struct Frozen;
 
-/// Begins with a whole process.
+/// Begins with a process that is whole.
 pub fn reset() {
     PHASE.set(Phase::Whole);
     FORKED_BY.set(None);
@@ -46,15 +45,15 @@ pub fn reset() {
     FINE.set(false);
 }
 
-/// Lets other threads, and forks, come between any two steps of a thread, such as two looks at a span's
-/// line, and not only between steps that other threads can see.
+/// Lets other threads, and forks, come between any two steps of a thread, such as two reads of a span's line, and not
+/// only between steps that other threads can see.
 pub fn interrupt_anywhere() {
     FINE.set(true);
 }
 
 /// The caller may be interrupted here.
 pub fn step() {
-    // Also when the child is done, so that the checker knows what a thread would have done next.
+    // Also when the child has finished, so that the checker knows what a thread would have done next.
     if FINE.get() && !is_child() {
         STEPS.fetch_add(1, Ordering::Relaxed);
         passed(());
@@ -66,12 +65,12 @@ pub fn is_child() -> bool {
     PHASE.get() == Phase::Child
 }
 
-/// Whether the checker must look for races: in a child there is one thread.
+/// Whether the checker must look for races: a child has one thread.
 pub fn is_watched() -> bool {
     PHASE.get() == Phase::Whole
 }
 
-/// Notes that a thread has done a step that others can see.
+/// Records that a thread has made a step that others can see.
 pub fn passed<T>(result: T) -> T {
     if PHASE.get() != Phase::Whole && FORKED_BY.get() != Some(thread::current().id()) {
         assert!(!is_child(), "a thread runs that does not exist in the child");
@@ -109,7 +108,7 @@ pub fn spawn(f: impl FnOnce() + 'static) -> JoinHandle<()> {
 /// Forks by the engine's handlers, and runs `child` in the child. The parent is not checked.
 pub fn fork(child: impl FnOnce()) {
     crate::fork::prepare();
-    // Depends on each step of each thread, so the interleavings have it before and after each.
+    // This depends on each step of each thread, so the interleavings have it before and after each.
     STEPS.fetch_add(1, Ordering::Relaxed);
     FORKED_BY.set(Some(thread::current().id()));
     PHASE.set(Phase::Child);

@@ -1,5 +1,5 @@
-//! The window: a few spans of real memory, their owner's lines, remote words and page map entries; behind
-//! them a few chunks of pages.
+//! The window: a few spans of real memory with their owners' lines, remote words and page map entries, and behind them
+//! a few chunks of pages.
 
 use super::atomic::Watch;
 use super::process;
@@ -86,7 +86,7 @@ impl PageMapEntry {
     }
 }
 
-/// What the checker watches; made anew for each interleaving.
+/// What the checker watches; created anew for each interleaving.
 struct Watched {
     remotes: [RemoteWord; SPANS],
     page_map: [PageMapEntry; SPANS],
@@ -107,7 +107,7 @@ loom::lazy_static! {
     };
 }
 
-/// What the checker watches of the chunks of pages.
+/// What the checker watches in the chunks of pages.
 struct Pages {
     page_map: [PageMapEntry; CHUNKS * GRANULES_PER_CHUNK],
     /// Stands for the chunks' records.
@@ -121,7 +121,7 @@ unsafe impl Sync for Pages {}
 unsafe impl Send for Pages {}
 
 loom::lazy_static! {
-    // Made only if a check needs it.
+    // Created only if a check needs it.
     static ref PAGES: Pages = Pages {
         page_map: core::array::from_fn(|_| PageMapEntry::new(Kind::None)),
         records: core::array::from_fn(|_| Watch::new()),
@@ -155,14 +155,14 @@ std::thread_local! {
     static LIVE: RefCell<BTreeSet<usize>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Notes that a block was handed out, which must not be live already.
+/// Records that a block was handed out, which must not be live already.
 pub fn handed_out(block: usize) {
     assert!(LIVE.with_borrow_mut(|live| live.insert(block)), "a live block was handed out again");
     // SAFETY: the block is the caller's, and at least that long.
     unsafe { (block as *mut [usize; 2]).write([!block; 2]) };
 }
 
-/// Notes that a block is about to be freed.
+/// Records that a block is about to be freed.
 pub fn freed(block: usize) {
     assert!(LIVE.with_borrow_mut(|live| live.remove(&block)), "a block that is not live");
     // SAFETY: as above.
@@ -180,7 +180,7 @@ pub fn live_blocks(range: Range<usize>) -> usize {
     LIVE.with_borrow(|live| live.range(range).count())
 }
 
-/// Makes the world anew. The first call of a model.
+/// Creates the world anew. The first call of a model.
 pub fn reset() {
     LIVE.with_borrow_mut(BTreeSet::clear);
     process::reset();

@@ -1,4 +1,4 @@
-//! The space: the chunks of pages, whose memory [`region`](super::region) has.
+//! The space: the chunks of pages, whose memory is in [`region`](super::region).
 
 pub use super::region::chunks_lock_for_fork as lock_for_fork;
 
@@ -36,7 +36,7 @@ pub fn alloc_chunk() -> Option<(u32, Fresh)> {
     region::take_chunk().map(|chunk| (chunk, Fresh::Zero))
 }
 
-/// Takes a chunk back, which must be in use and read as zeroes.
+/// Takes back a chunk, which must be in use and read as zeroes.
 pub fn free_chunk(chunk: u32, _: bool) {
     let start = granule_address(chunk as usize * GRANULES_PER_CHUNK);
     // SAFETY: the chunk's memory exists.

@@ -1,5 +1,5 @@
-//! The kernel: futex words that threads really sleep on, so that a lost wake-up is a deadlock, which
-//! the checker sees.
+//! The kernel: futex words on which threads really sleep, so that a lost wake-up is a deadlock,
+//! which the checker sees.
 
 /// Why the kernel refuses a call, which it never does here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +115,7 @@ pub mod thread {
         hasher.finish() as usize | 1
     }
 
-    /// The same, as the kernel's.
+    /// The same, as the kernel's id.
     pub fn id() -> u32 {
         pointer() as u32
     }
@@ -154,7 +154,7 @@ pub mod mem {
         static REFUSED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Makes the kernel refuse to discard anything, or no longer.
+    /// Makes the kernel refuse to discard anything, or ends that.
     #[cfg(test)]
     pub fn refuse(refuse: bool) {
         REFUSED.set(refuse);
@@ -190,7 +190,7 @@ pub mod mem {
         true
     }
 
-    /// The same, and zeroes what is refused.
+    /// The same, and zeroes a range that is refused.
     ///
     /// # Safety
     /// As above.

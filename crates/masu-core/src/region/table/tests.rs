@@ -1,15 +1,15 @@
-//! Tables: what is ensured is mapped, zero and kept; the layout leaves room for each.
+//! Tables: ensured memory is mapped, zero and kept; the layout leaves room for each.
 
 use super::*;
 use crate::region::*;
 
-/// A base for tables of a test, where nothing else is mapped; `n` keeps tests apart.
+/// A base for a test's tables, where nothing else is mapped; `n` keeps tests apart.
 #[cfg(not(miri))]
 fn base(n: usize) -> usize {
     0x6000_0000_0000 + n * (64 << 30)
 }
 
-/// The same where Miri has room, behind what the engine uses of its window.
+/// The same where Miri has room, beyond what the engine uses of its window.
 #[cfg(miri)]
 fn base(n: usize) -> usize {
     crate::sys::raw::start() + crate::region::BELOW + ((n + 1) << 26)
@@ -28,7 +28,7 @@ fn what_is_ensured_can_be_used_and_stays() {
         last = table.mapped_bytes();
         for entry in [0, entries / 2, entries - 1] {
             let word = (start + entry * 64) as *mut usize;
-            // SAFETY: ensured just now.
+            // SAFETY: just ensured.
             unsafe {
                 assert!(*word == 0 || *word == entry + 1, "entry {entry} was lost");
                 *word = entry + 1;

@@ -73,7 +73,7 @@ proptest! {
     }
 }
 
-/// Live runs in order of time, and which units have ever been part of one.
+/// Live runs in order of time, and the units that have ever been part of one.
 #[derive(Default)]
 struct Model {
     runs: Vec<Range<usize>>,

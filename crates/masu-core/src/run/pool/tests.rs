@@ -4,8 +4,7 @@ use super::*;
 use crate::own_process::alone;
 use crate::sys::mem;
 
-/// A heap of few runs takes no page ahead; one that has grown takes chunks as huge pages, which count as
-/// dirty.
+/// A heap with few runs faults no page in ahead; one that has grown takes chunks as huge pages, which count as dirty.
 #[test]
 fn chunks_are_faulted_in_once_runs_have_grown() {
     alone!(chunks_are_faulted_in_once_runs_have_grown, || {
@@ -30,8 +29,7 @@ fn chunk_of(granule: usize) -> usize {
     granule / GRANULES_PER_CHUNK
 }
 
-/// A thread with an affinity takes neither others' spans nor others' chunks while there is little of
-/// them.
+/// A thread with an affinity takes neither others' spans nor others' chunks while few of them are free.
 #[test]
 fn what_an_affinity_gave_back_is_its_own_again() {
     alone!(what_an_affinity_gave_back_is_its_own_again, || {
@@ -51,13 +49,13 @@ fn what_an_affinity_gave_back_is_its_own_again() {
     });
 }
 
-/// Free resident memory serves every thread once there is much of it, before fresh pages.
+/// Once much resident memory is free, it serves every thread before fresh pages do.
 #[test]
 fn much_that_is_free_serves_every_affinity() {
     alone!(much_that_is_free_serves_every_affinity, || {
         let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| span(ANN)).collect();
         let bob = span(BOB);
-        // All except the first of each chunk of hers, and the rest of his.
+        // All of Ann's except the first of each chunk; then the rest of Bob's.
         anns.iter()
             .filter(|&g| !g.is_multiple_of(GRANULES_PER_CHUNK))
             .for_each(|&g| assert!(give_granule(g, !0)));
@@ -81,7 +79,7 @@ fn a_free_chunk_changes_hands() {
     });
 }
 
-/// Without an affinity the lowest dirty pages come first, whosever they were.
+/// Without an affinity the lowest dirty pages come first, whoever had them.
 #[test]
 fn no_affinity_takes_what_is_dirty() {
     alone!(no_affinity_takes_what_is_dirty, || {

@@ -10,8 +10,8 @@ use crate::settings;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 
-/// Ticks take all of `whole` shards, one after the other, and of the others what a bound on system calls leaves room
-/// for; long ranges always. After `ticks` ticks all is gone.
+/// Ticks purge `whole` shards completely, one after another, and others as far as a bound on system calls allows; long
+/// ranges always. After `ticks` ticks everything is gone.
 fn visit(shards: usize, whole: usize, ticks: usize) {
     const SHORT: usize = 200;
     const LONG: usize = 100;
@@ -84,8 +84,7 @@ proptest! {
     }
 }
 
-/// Of what has rested, the requested amount stays, in the lowest places; `stay` is told how much that
-/// could be.
+/// Of what has rested, the requested amount stays, in the lowest places; `stay` gets the largest possible amount.
 #[test]
 fn what_shall_stay_stays_below() {
     alone!(what_shall_stay_stays_below, || {

@@ -1,10 +1,10 @@
-//! Windows that find something else where they would grow.
+//! Windows that meet other mappings where they would grow.
 
 use super::super::{Locked, RangeState, address, record};
 use super::*;
 use crate::own_process::alone;
 
-/// Maps a page right behind a window.
+/// Maps a page directly after a window.
 fn stand_in_the_way(window: Window) -> usize {
     let end = window.end();
     mem::map_at(address(end as u32), 4096).expect("room");

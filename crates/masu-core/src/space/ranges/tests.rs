@@ -5,11 +5,10 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Units that the tests work on; two more, one on either side, keep them apart from the window's
-/// own.
+/// Units that the tests use; two more, one on either side, keep them apart from the window's own.
 const UNITS: usize = 48;
 
-/// Units of a live block, as if they were a space of their own.
+/// Units of a live block, as if they were a separate space.
 struct World {
     block: u32,
     first: u32,
@@ -26,8 +25,7 @@ impl World {
         let block = space.take_fresh(UNITS + 2, 1, 0).expect("room");
         drop(space);
         let first = block + 1;
-        // What an earlier test left in the records, except the guard's, does not matter to this
-        // one.
+        // Except for the guard's, the records that an earlier test left do not matter to this one.
         for unit in first..first + UNITS as u32 + 1 {
             let r = record(unit);
             r.state.set(RangeState::Inside);
@@ -45,7 +43,7 @@ impl World {
         self.first..self.first + UNITS as u32
     }
 
-    /// A live range was taken at `unit`; its owner writes to its first `bytes`.
+    /// A live range was taken at `unit`; its owner writes to its first `bytes` bytes.
     fn taken(&mut self, unit: u32, n: usize, align: usize, bytes: usize) {
         assert_eq!(record(unit).units.get(), n);
         assert!((address(unit) / UNIT_BYTES).is_multiple_of(align));
@@ -202,7 +200,7 @@ fn run(world: &mut World, step: Step) {
                 let behind = world.ranges.free_behind(unit);
                 let done = world.ranges.absorb(unit, n);
                 assert!(done || behind < n - had);
-                // What was free behind it may be the range's now although it did not suffice.
+                // The free units behind it may now be the range's although they did not suffice.
                 world.live.insert(unit, record(unit).units.get());
             }
         }
@@ -263,7 +261,7 @@ fn the_dirty_range_that_serves_best_is_taken() {
     world.ranges.give(short);
 }
 
-/// As when the last granules of a chunk go back whose pages came from elsewhere.
+/// As when a chunk gives back its last granules, whose pages came from elsewhere.
 #[test]
 fn what_becomes_part_of_the_range_before_it_has_no_mappings_of_its_own() {
     let world = World::new();

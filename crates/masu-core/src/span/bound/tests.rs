@@ -1,4 +1,4 @@
-//! Both tests against division, for every class, offset and number of blocks.
+//! Both checks against division, for every class, offset and number of blocks.
 
 use super::*;
 use crate::run::Home;
@@ -36,7 +36,7 @@ fn the_bound_tells_the_starts_of_blocks_that_exist() {
                 s.set_bound(span);
                 let step = if cfg!(miri) { 16 } else { 1 };
                 for former in [0, u32::MAX] {
-                    // The compare of the free path has it as its lower half.
+                    // The free path's comparison has it as its lower half.
                     s.former = former;
                     let bound = u64::from(s.bound.load(Ordering::Relaxed)) << 32;
                     for offset in (0..GRANULE).step_by(step) {
@@ -55,7 +55,7 @@ fn the_bound_tells_the_starts_of_blocks_that_exist() {
         }
     }
     for span in spans {
-        // SAFETY: in no list, and nothing was carved from it.
+        // SAFETY: on no list, and nothing was carved from it.
         unsafe { pool::give(span) };
     }
 }

@@ -19,7 +19,7 @@ impl Spans {
 
 impl Drop for Spans {
     fn drop(&mut self) {
-        // SAFETY: the spans have no blocks, and the list that they were in is gone.
+        // SAFETY: the spans have no blocks, and their list is gone.
         self.0.iter().for_each(|span| unsafe { pool::give(*span) });
     }
 }
@@ -63,8 +63,8 @@ proptest! {
         let mut unused: Vec<u32> = spans.0.clone();
         let (list, mut model) = (List::new(), VecDeque::new());
         for step in steps {
-            // SAFETY: the spans and the list are the test's; what is pushed is in no list, and what
-            // is removed is in this one.
+            // SAFETY: the spans and the list are the test's; what is pushed is on no list, and what
+            // is removed is on this one.
             unsafe {
                 match step {
                     Step::PushFront => {

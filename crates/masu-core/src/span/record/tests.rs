@@ -54,7 +54,7 @@ impl Owned {
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: the span is in no list, and what was carved from it is used no more.
+        // SAFETY: the span is on no list, and its blocks are no longer used.
         unsafe { pool::give(self.0) };
     }
 }
@@ -117,7 +117,7 @@ fn a_block_and_its_number_are_the_same() {
     }
 }
 
-/// What carving reports as zero is zero except for the links.
+/// Blocks that carving reports as zero are zero, except for the links.
 #[test]
 fn fresh_blocks_that_are_said_to_be_zero_are() {
     for class in [1, 5, 20, 30, LAST_CLASS] {
@@ -153,7 +153,7 @@ fn whoever_forks_while_blocks_are_carved_knows_what_may_be_written() {
             // SAFETY: the span's, as it was.
             unsafe { mem::protect(region::granule_address(span as usize), GRANULE, true) };
         }));
-        // SAFETY: only the carving below accesses it, which the handler sees to.
+        // SAFETY: only the carving below accesses it, and the handler deals with that.
         assert!(unsafe { mem::protect(owned.start(), GRANULE, false) });
         // SAFETY: this thread's alone.
         let (_, blocks, _) = unsafe { owned.record().carve(owned.0, CARVE) }.expect("room");

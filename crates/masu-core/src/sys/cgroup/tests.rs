@@ -10,7 +10,7 @@ use std::{format, fs};
 static ROOT: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static ONE: Mutex<()> = Mutex::new(());
 
-/// The directory that takes the place of `/`, or nothing.
+/// The directory that replaces `/`, or nothing.
 pub fn root() -> &'static [u8] {
     let at = ROOT.load(Ordering::Acquire);
     if at.is_null() {
@@ -20,7 +20,7 @@ pub fn root() -> &'static [u8] {
     unsafe { core::ffi::CStr::from_ptr(at.cast()) }.to_bytes()
 }
 
-/// A tree of files in a directory of its own, in force until it is dropped, one at a time.
+/// A tree of files in a separate directory, in force until it is dropped, one at a time.
 pub struct Fake {
     directory: PathBuf,
     _one: MutexGuard<'static, ()>,

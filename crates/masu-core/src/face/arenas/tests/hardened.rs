@@ -24,7 +24,7 @@ fn create() -> &'static Arena {
     Arena::create_hardened().expect("addresses for a heap")
 }
 
-/// The bytes that the ledger has for blocks, free memory and records.
+/// The ledger's bytes for blocks, free memory and records.
 fn charged() -> [usize; 3] {
     [&ledger::HARDENED, &ledger::DIRTY_HARDENED, &ledger::TABLES]
         .map(|account| account.load(Ordering::Relaxed))
@@ -43,7 +43,7 @@ fn blocks_are_hardened_and_the_processs_own_are_not() {
             let p = heap.alloc_as_asked(size, align, false);
             assert!(p.addr().is_multiple_of(align), "{size} bytes at {align}");
             assert_eq!((kind(p), usable(p)), (Some(Kind::Hardened), size));
-            // SAFETY: live, and so long.
+            // SAFETY: live, and that long.
             let bytes = unsafe { std::slice::from_raw_parts(p, size) };
             assert!(bytes.iter().all(|byte| *byte == 0), "{size} bytes");
             fill(p, heap, size, 5).free();
@@ -72,11 +72,11 @@ fn blocks_are_resized_to_the_byte_and_stay_in_their_heap() {
             let p = unsafe { heap.realloc(block.p, to, 64, true) };
             assert!(p.addr().is_multiple_of(64) && usable(p) == to, "{from} to {to}");
             Block { p, ..block }.check(from.min(to));
-            // SAFETY: live, and so long.
+            // SAFETY: live, and that long.
             let gained = unsafe { std::slice::from_raw_parts(p, to) }.get(from..).unwrap_or(&[]);
             assert!(gained.iter().all(|byte| *byte == 0), "{from} to {to}");
             assert_eq!((heap.stats().allocated, heap.stats().blocks), (to, 1), "{from} to {to}");
-            // Through other doors it has the bytes of its class.
+            // Through other functions it has the bytes of its class.
             // SAFETY: live.
             let q = unsafe { realloc(p, from) };
             assert_eq!(heap.stats().allocated, usable(q));
@@ -118,7 +118,7 @@ fn heaps_share_no_slab_and_no_block_comes_back_at_once() {
     destroy(other);
 }
 
-/// All threads are in the heap at once, so that many frees find a thread inside.
+/// All threads use the heap at once, so that many frees find a thread inside.
 #[test]
 fn what_threads_free_at_the_same_time_is_all_counted() {
     let heap = create();
@@ -182,7 +182,7 @@ fn all_of_a_heap_goes_back_with_it() {
             purge();
             let [blocks, free, tables] = charged();
             assert_eq!((blocks, free), (before.0[0], 0), "round {round}");
-            // The pools of its number stay, and the table of large blocks, for the next one.
+            // The heap number's pools stay, and the table of large blocks, for the next heap.
             if round == 0 {
                 (records, resident) = (tables, hardened::usage().mapped);
             }
@@ -197,7 +197,7 @@ fn all_of_a_heap_goes_back_with_it() {
 #[test]
 fn a_heap_goes_beyond_a_region() {
     alone!(a_heap_goes_beyond_a_region, || {
-        // The first mappings are a look at guards and the table of large blocks. An emulator has few addresses anyway.
+        // The first mappings test guards and make the table of large blocks. An emulator has few addresses anyway.
         refusals::set(if is_emulated() { 0 } else { 0b111_1111_0000 });
         let heap = create();
         let blocks: Vec<_> = (0..20_000).map(|n| fill_new(heap, 1000, n as u8)).collect();
@@ -225,7 +225,7 @@ fn where_there_are_no_addresses_there_is_no_such_heap() {
     });
 }
 
-/// A fork begins when a block that grows has moved, and stands still: the block's former place is freed when it is over.
+/// A fork begins after a growing block has moved: the block's former place is freed when the fork is over.
 #[test]
 fn what_a_block_that_moves_leaves_behind_while_a_fork_stands_still_is_freed() {
     alone!(what_a_block_that_moves_leaves_behind_while_a_fork_stands_still_is_freed, || {
@@ -248,13 +248,13 @@ fn what_a_block_that_moves_leaves_behind_while_a_fork_stands_still_is_freed() {
             let found = hardened::look(p);
             moved.wait();
             assert_eq!((left, found), (true, Some(Ok(LEN))), "the fork stands still");
-            // SAFETY: as that has returned.
+            // SAFETY: as the return value says.
             unsafe { heap.leave_hardened(p) };
         });
-        // If the fork still had the heap's lock, whoever enters next sees to it.
+        // If the fork still had the heap's lock, the next thread inside sees to it.
         fill_new(heap, 100, 1).free();
         assert_ne!(hardened::look(p), Some(Ok(LEN)));
-        // SAFETY: no block of it is used any more.
+        // SAFETY: none of its blocks is used any more.
         unsafe { heap.destroy() };
     });
 }
@@ -333,7 +333,7 @@ fn a_heaps_blocks_have_tags_which_threads_know() {
     });
 }
 
-/// Tags would not be checked, and the kernel would take no tagged pointer from them.
+/// Other threads would not check tags, and the kernel would refuse tagged pointers from them.
 #[cfg(target_arch = "aarch64")]
 #[test]
 fn a_heap_that_begins_beside_threads_has_no_tags() {

@@ -66,7 +66,7 @@ pub(super) fn operate(create: fn() -> &'static Arena) {
                 thread::yield_now();
             }
         });
-        // Also if a thread has failed.
+        // Even if a thread has failed.
         let _stop = Stop(&stop);
         let threads: Vec<_> = (1..=4).map(|n| scope.spawn(move || work(n * 7919))).collect();
         for thread in threads {

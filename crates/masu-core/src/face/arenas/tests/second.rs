@@ -1,4 +1,4 @@
-//! Calls by a thread that has no heap, the process's second one. They take locks, so the fork handlers are asked for.
+//! Calls by a thread without a heap, the process's second one. They take locks, so fork handlers must be registered.
 
 use super::create;
 use crate::heap::arena::hooked;
@@ -11,18 +11,18 @@ fn hardened() -> &'static Arena {
     Arena::create_hardened().expect("addresses for a heap")
 }
 
-/// Has a thread without a heap call a door, and returns whether the fork handlers were asked for.
+/// Lets a thread without a heap call a function; returns whether the fork handlers were requested.
 fn hears_of_a_second_thread(door: impl FnOnce() + Send) -> bool {
     static HEARD: AtomicBool = AtomicBool::new(false);
     sharing::set_hook(|| HEARD.store(true, Ordering::Relaxed));
-    // SAFETY: allocated just now.
+    // SAFETY: just allocated.
     unsafe { dealloc(alloc(100)) };
     assert!(!HEARD.load(Ordering::Relaxed));
     thread::scope(|threads| threads.spawn(door).join().expect("it ends"));
     HEARD.load(Ordering::Relaxed)
 }
 
-/// Its limit is looked at under the heap's lock, and a fork has to know of that.
+/// Its limit is read under the heap's lock, and forks must know of that lock.
 #[test]
 fn a_resize_that_is_refused_is_known_to_forks() {
     alone!(a_resize_that_is_refused_is_known_to_forks, || {
@@ -49,7 +49,7 @@ fn an_allocation_that_is_refused_is_known_to_forks() {
     });
 }
 
-/// Tests, each of one door: the name, and what is called for a heap.
+/// Tests, each of one function: the name, and the call for a heap.
 macro_rules! doors {
     ($($name:ident: $door:expr;)+) => {$(
         #[test]

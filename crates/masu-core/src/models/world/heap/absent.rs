@@ -1,4 +1,4 @@
-//! Parts that a heap has in production and that no protocol here needs.
+//! Parts of a production heap that no protocol here needs.
 
 /// A counter that is never read.
 pub struct Counter;
@@ -55,7 +55,7 @@ pub mod thread_bytes {
         pub fn unbinned(&self, _: u64) {}
         /// Counts nothing.
         pub fn undo(&self, _: u64) {}
-        /// Too little for chunks of its own.
+        /// Too few for separate chunks.
         pub fn held(&self) -> u64 {
             0
         }
@@ -112,7 +112,7 @@ pub mod arena {
         static ref LOCK: Lock = Lock::new();
     }
 
-    /// The lock of their table, for fork.
+    /// The lock of the arenas' table, for fork.
     pub fn lock_for_fork() -> &'static Lock {
         &LOCK
     }
@@ -133,7 +133,7 @@ pub mod arena {
             static ref LOCK: Lock = Lock::new();
         }
 
-        /// The lock of its records.
+        /// The lock of their records.
         pub fn lock_for_fork() -> &'static Lock {
             &LOCK
         }

@@ -1,5 +1,4 @@
-//! The functions that the checks call: allocation and freeing as programs do them, and the beginning and
-//! end of threads.
+//! The functions that the checks call: allocation and freeing as in programs, and the beginning and end of threads.
 //!
 //! A thread of a model has no heap unless it [`begin`]s one, like one that is past its destructors.
 
@@ -23,7 +22,7 @@ std::thread_local! {
     static HEAPS: RefCell<BTreeMap<usize, *const Heap>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Gives the calling thread a heap, unless it finds a fork standing still: then it has none.
+/// Gives the calling thread a heap, unless a fork is in progress: then it has none.
 pub fn begin(name: usize) {
     process::call(|| {
         set_current(&EMPTY);
@@ -33,7 +32,7 @@ pub fn begin(name: usize) {
         };
         HEAPS.with_borrow_mut(|heaps| heaps.insert(name, heap));
         if table::counts().1 == 1 {
-            // A heap gives nothing up before there was a second one.
+            // No heap gives anything up before there has been a second one.
             assert!(table::release(table::acquire().unwrap()));
         }
     });
@@ -45,7 +44,7 @@ pub fn resume(name: usize) {
     HEAPS.with_borrow(|heaps| set_current(unsafe { &*heaps[&name] }));
 }
 
-/// Ends the calling thread as its destructor does if a heap has been left already: it gives everything up.
+/// Ends the calling thread as its destructor does if a heap was already left: it gives everything up.
 pub fn exit() {
     process::call(|| {
         let heap = current();
@@ -89,8 +88,7 @@ pub fn alloc(size: usize) -> usize {
     })
 }
 
-/// What a thread gets while a fork stands still, if it has nothing itself: not a span's memory, and never
-/// missed.
+/// What a thread without free blocks gets during a fork: not a span's memory, and never missed.
 const SPARE: usize = 16;
 
 /// Frees a block.
@@ -101,7 +99,7 @@ pub fn free(block: usize) {
     process::call(|| {
         region::freed(block);
         let p = block as *mut u8;
-        // SAFETY: the block was live. Done as the face does it.
+        // SAFETY: the block was live. This is what the face does.
         let done = unsafe {
             match fast::dealloc(p) {
                 Freed::Done => Some(0),
@@ -121,8 +119,8 @@ pub fn free(block: usize) {
     });
 }
 
-/// The purge gives back spans that were freed while a fork stood still, and purges the free pages of the
-/// abandoned ones. Returns the bytes given back.
+/// The purge gives back spans that were freed during a fork, and purges the free pages of the abandoned ones. Returns
+/// the bytes given back.
 pub fn purge_spans() -> usize {
     process::call(|| {
         fork::free_deferred();
@@ -135,7 +133,7 @@ pub fn visit() {
     process::call(|| table::for_each(|heap| heap.outbox.visit(true)));
 }
 
-/// Gives up an owned span that is in no list.
+/// Gives up an owned span that is on no list.
 pub fn give_up(span: u32) {
     // SAFETY: the caller owns it.
     unsafe { retain::give_up_partial(span, false) };

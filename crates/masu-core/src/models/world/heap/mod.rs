@@ -53,7 +53,7 @@ pub use absent::{RunCache, arena, sampling};
 pub use shared_arena::locks_for_fork as shared_arena_locks_for_fork;
 pub use table::lock_for_fork;
 
-/// Looks that an active span gets in a tick: as many as there are frees here.
+/// The looks at an active span in a tick: as many as there are frees here.
 const PLENTY: u8 = u8::MAX;
 
 /// A heap, as production code sees it.
@@ -111,7 +111,7 @@ unsafe impl Send for Heap {}
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// A heap with nothing in it.
+    /// An empty heap.
     pub fn new(role: Role, id: u32) -> Self {
         Heap {
             bins: [const { Cell::new(null_mut()) }; CLASSES],
@@ -145,7 +145,7 @@ impl Heap {
         }
     }
 
-    /// Notes that its thread uses it. Those that are not heaps are only read.
+    /// Records that its thread uses it. Those that are not heaps are only read.
     fn touch(&self) {
         match self.role.get() {
             Role::Empty | Role::Gone => self.watch.read(),

@@ -14,7 +14,7 @@ loom::lazy_static! {
 }
 
 loom::thread_local! {
-    // The heap of a thread of a model that does not begin one.
+    // The heap of a model's thread that has not begun one.
     static CURRENT: Cell<&'static Heap> = Cell::new(&GONE);
 }
 
@@ -46,7 +46,7 @@ pub fn id_of(heap: *const Heap) -> u32 {
     heap.addr() as u32
 }
 
-/// Makes a heap with nothing in it.
+/// Makes an empty heap.
 ///
 /// # Safety
 /// `at` must be writable for ever and no other thread's.
