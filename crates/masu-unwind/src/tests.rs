@@ -208,7 +208,7 @@ fn a_stack_is_as_deep_as_it_is() {
     assert!(frames[2..101].iter().all(|&frame| frame == again), "{frames:x?}");
     assert_eq!(frames[n - 1], first[flat - 1], "both begin at the thread's start");
     assert!(flat > 5, "{flat}");
-    // Room for fewer than there are: the innermost.
+    // Room for fewer frames than there are: the innermost.
     let mut few = [MaybeUninit::uninit(); 10];
     assert_eq!(deep(100, &mut few).len(), 10);
 }

@@ -1,11 +1,11 @@
 //! cache-scratch and cache-thrash: does the allocator place two threads' blocks in one
 //! cache line?
 //!
-//! Both write to small blocks again and again. In cache-thrash each thread allocates its
-//! own; an allocator that gives neighbouring blocks to different threads makes their
-//! processors fight for the line. In cache-scratch the first blocks come from one thread
-//! and lie next to each other of necessity; what is asked is whether a thread that has
-//! freed its first block gets memory of its own from then on.
+//! Both write to small blocks again and again. In cache-thrash each thread allocates its own block;
+//! an allocator that gives adjacent blocks to different threads makes their processors fight for
+//! the line. In cache-scratch the first blocks come from one thread and necessarily lie next to
+//! each other; the question is whether a thread that has freed its first block then gets memory of
+//! its own.
 
 use super::team;
 use super::{Input, Outcome, Workload};
@@ -19,7 +19,7 @@ pub const CACHE_SCRATCH: Workload = Workload {
     run: |input| run(input, true),
 };
 
-/// Every block is the writing thread's own.
+/// The writing thread allocates its block.
 pub const CACHE_THRASH: Workload = Workload {
     name: "cache-thrash",
     about: "4 threads write 8-byte blocks of their own",
@@ -32,7 +32,7 @@ const THREADS: usize = 4;
 const BLOCKS: usize = 20_000;
 const WRITES: u64 = 10_000;
 
-/// One word of its own on the heap.
+/// A word in a separate block.
 type Word = Box<u64>;
 
 fn run(input: &Input, handed: bool) -> Outcome {
@@ -53,7 +53,7 @@ fn work(input: &Input, number: u64, first: Option<Word>) -> u64 {
         let start = rng.u64(..);
         *word = start;
         for step in 0..WRITES {
-            // Every step is a load and a store, as of any counter in shared use.
+            // Every step is a load and a store, as with any shared counter.
             let place = &raw mut *word;
             // SAFETY: the block is alive and this thread's own.
             unsafe { place.write_volatile(place.read_volatile().wrapping_add(step)) };

@@ -1,4 +1,4 @@
-//! What bounded time is spent on, with a clock that is set.
+//! What bounded time is spent on, with a clock that the tests set.
 
 use super::*;
 
@@ -23,17 +23,17 @@ fn no_row_is_lost_for_the_copies() {
     let mut race = Race::new(&plan, |_| ());
     let last = plan.entrants().len() - 1;
     let copies = |results: &Results| results.workloads[0].samples(last).count();
-    // Ten entries and two rounds of it: more than the hour.
+    // Ten entries in two rounds need more than the hour.
     race.tracks[0].alone = Duration::from_secs(300);
     race.rounds(Duration::ZERO);
     assert_eq!((race.tracks[0].rounds, copies(&race.results)), (2, 0));
-    // Of the allocators themselves it is known that they are quicker.
+    // The allocators themselves are known to be quicker.
     let mut race = Race::new(&plan, |_| ());
     race.tracks[0].alone = Duration::from_secs(300);
     race.tracks[0].first = vec![Some(Duration::from_secs(1)); 2];
     race.rounds(Duration::ZERO);
     assert_eq!((race.tracks[0].rounds, copies(&race.results)), (2, 2));
-    // More rounds are for the rows that are uncertain, and those compare the others.
+    // More rounds are for uncertain rows, and those compare the others.
     assert!(race.takes_part(0, last, 3) && !race.takes_part(0, last, 4));
     assert!(race.takes_part(0, 0, 4));
 }
@@ -82,7 +82,7 @@ fn who_has_fewest_rounds_is_the_next_before_all_have_enough() {
     assert_eq!(race.least_certain(HOUR), Some(0), "there is no room for the other");
 }
 
-/// Who switches between threads all the time is not counted while it is timed.
+/// A task that switches threads all the time is not counted while it is timed.
 #[test]
 fn counters_keep_away_from_times_that_they_would_change() {
     let churn = Task::workload(masu_workloads::named("churn").unwrap(), 1, 0.001);
@@ -99,7 +99,7 @@ fn counters_keep_away_from_times_that_they_would_change() {
         let mut samples = race.results.workloads[0].samples(0);
         samples.find(|(of, _)| *of == round).unwrap().1.user_instructions.is_some()
     };
-    // Where the machine can count.
+    // If the machine can count.
     let can = has_counts(0);
     assert_eq!([1, 2].map(has_counts), [can, false]);
     let once = plan.entrants().len() - plan.copies;

@@ -31,7 +31,7 @@ fn services_have_names_of_their_own_and_neighbours_are_different_programs() {
     }
 }
 
-/// The C++ service, which needs nothing but a compiler: capacity, levels, rest, and the proof that it was on glibc.
+/// The C++ service, which needs only a compiler: capacity, levels, rest, and the proof that it used glibc.
 #[test]
 fn a_service_is_measured_from_start_to_rest() {
     let allocators = Allocator::all(&["glibc".into()]).unwrap();

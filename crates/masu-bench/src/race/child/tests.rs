@@ -44,7 +44,7 @@ fn a_crash_reports_the_signal() {
     assert_eq!(failure, Some(Failure::Signal { number: libc::SIGSEGV, words: String::new() }));
 }
 
-/// Whether the process whose number is in the file is gone, or soon collected by its reaper.
+/// Whether the process whose id is in the file has ended, or will soon be reaped.
 fn is_gone(place: &tempfile::NamedTempFile) -> bool {
     let number = std::fs::read_to_string(place.path()).unwrap();
     assert!(!number.trim().is_empty(), "it never started");
@@ -105,7 +105,7 @@ fn a_request_to_stop_ends_the_child_and_what_it_started() {
 fn a_daemon_that_left_the_group_is_ended_too() {
     let place = tempfile::NamedTempFile::new().unwrap();
     let place_path = place.path().display();
-    // The middle process ends at once, so the sleeper is an orphan in a session of its own.
+    // The middle process exits at once, so the sleeper is an orphan in a separate session.
     let script = format!(
         "setsid sh -c 'echo $$ > {place_path}; exec sleep 60' & \
          while ! [ -s {place_path} ]; do :; done"

@@ -31,7 +31,7 @@ fn the_best_is_chosen_on_other_rounds_than_it_is_compared_on() {
     let lucky = [0.5, 2.0, 0.5, 2.0, 0.5, 2.0];
     let results = results([&[1.0; 6], &[1.0; 6], &lucky, &[1.0; 6]]);
     let (_, judged) = Comparison::new(&results, Metric::Wall).rows[0].rival.clone().unwrap();
-    // A half of the time against the lucky one where it is slow, else against its level.
+    // Half the lucky peer's time in its slow rounds; level with glibc in the others.
     assert!((judged.ratio.centre - 0.5_f64.sqrt()).abs() < 1e-9, "{judged:?}");
     assert_eq!(judged.verdict, Verdict::Tie);
 }

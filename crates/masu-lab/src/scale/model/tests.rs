@@ -2,12 +2,12 @@ use super::trace::Event;
 use super::what::What;
 use super::*;
 
-/// Each of so many threads allocates and frees its own blocks.
+/// Each of `threads` threads allocates and frees its own blocks.
 pub(super) fn own(threads: u16, pairs: u32) -> Trace {
     own_of(threads, pairs, 64)
 }
 
-/// The same with blocks of so many bytes.
+/// The same with blocks of `size` bytes.
 fn own_of(threads: u16, pairs: u32, size: u32) -> Trace {
     let mut events = Vec::new();
     for pair in 0..pairs {
@@ -21,7 +21,7 @@ fn own_of(threads: u16, pairs: u32, size: u32) -> Trace {
     Trace { workload: "own".into(), threads: threads.into(), blocks, events }
 }
 
-/// One thread allocates, another frees, a hundred blocks later.
+/// One thread allocates, and another frees, a hundred blocks later.
 pub(super) fn handed(pairs: u32) -> Trace {
     let mut events = Vec::new();
     for block in 0..pairs + 100 {
@@ -55,7 +55,7 @@ fn on_one_core_nothing_moves() {
     }
 }
 
-/// What the designs differ in: sixteen blocks in one message, one by one, or through a lock.
+/// The difference between the designs: sixteen blocks in one message, one by one, or through a lock.
 #[test]
 fn handed_over_blocks_cost_what_the_design_makes_them() {
     let [masu, arena, page] = by_design(&handed(50_000), 2);
@@ -84,11 +84,11 @@ fn the_model_is_deterministic() {
     assert_eq!(curves(), curves());
 }
 
-/// As a scheduler does: the busy ones apart, the others where there is room.
+/// As in a scheduler: the busy ones apart, the others where there is room.
 #[test]
 fn threads_are_spread_by_what_they_do() {
     let mut trace = own(3, 100);
-    // The second thread calls as often as the two others together.
+    // The second thread calls as often as the other two together.
     let second = |block| [Op::Alloc { block, size: 64 }, Op::Free { block }];
     let more = (1000..1100).flat_map(second).map(|op| Event { thread: 1, op });
     trace.events.extend(more);
@@ -96,7 +96,7 @@ fn threads_are_spread_by_what_they_do() {
     assert_eq!(places(&trace, 2, 6).len(), 6);
 }
 
-/// A thread that calls while no other does is not done meanwhile.
+/// A thread's calls while no other calls are not spread over other cores.
 #[test]
 fn a_phase_of_one_thread_is_not_shared_out() {
     let mut trace = own(2, 20_000);
@@ -109,7 +109,7 @@ fn a_phase_of_one_thread_is_not_shared_out() {
     assert!(speedup(&trace) < 1.05);
 }
 
-/// A design that is tried.
+/// A variant of the design.
 fn tried(variant: &str) -> Design {
     Design::Tried(variant.parse().unwrap())
 }
@@ -130,8 +130,8 @@ fn long_runs_meet_at_the_pool_s_lock_unless_it_is_sharded() {
     assert!(eight.points[4].speedup > 2.0 * one.points[4].speedup, "{eight:?}");
 }
 
-/// Where sixteen threads keep medium blocks, four full caches in all let no others keep any. The engine has as many as
-/// there are processors.
+/// If sixteen threads keep medium blocks, four full caches' worth in all leave nothing for others. The engine allows as
+/// many as there are processors.
 #[test]
 fn many_threads_have_no_caches_unless_each_core_may_have_one() {
     let trace = own_of(1, 2_000, 60 << 10);
@@ -141,7 +141,7 @@ fn many_threads_have_no_caches_unless_each_core_may_have_one() {
     assert_eq!(locks(32, Design::Masu), 0.0);
 }
 
-/// Few processors for many threads: what they need comes from the shared arena, under its lock.
+/// Few processors for many threads: their blocks come from the shared arena, under its lock.
 #[test]
 fn oversubscribed_threads_borrow() {
     let trace = own(100, 200);
@@ -151,7 +151,7 @@ fn oversubscribed_threads_borrow() {
     assert!(own.locks < borrowed.locks / 10.0, "{own:?} {borrowed:?}");
 }
 
-/// What the other threads have pushed, and nobody kept, is claimed by whoever frees.
+/// A thread that frees into a span without an owner claims it.
 #[test]
 fn a_full_queue_has_spans_change_hands() {
     let trace = handed(60_000);

@@ -1,4 +1,4 @@
-//! Verdicts on times of known distributions.
+//! Verdicts on times with known distributions.
 
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
@@ -9,8 +9,8 @@ use crate::race::machine::Machine;
 const ROUNDS: u32 = 5;
 const EACH: u32 = 4;
 
-/// Times of a process: a factor that all of it has in common, up to `between` away from 1, and within it up to
-/// a hundredth.
+/// Times of a process: a factor that all of them share, up to `between` away from 1, and another for each, up to a
+/// hundredth.
 fn results(of: &[(&str, f64)], between: f64) -> Results {
     let mut rng = StdRng::seed_from_u64(42);
     let mut records = Vec::new();
@@ -47,7 +47,7 @@ fn results(of: &[(&str, f64)], between: f64) -> Results {
     }
 }
 
-/// How many cells are slower, ties, faster when one column takes `factor` times another's time.
+/// How many cells are slower, tied, and faster when one column takes `factor` times another's time.
 fn counts(factor: f64, between: f64) -> [usize; 3] {
     let of = [("masu_slab_warm", factor), ("slab_warm", 1.0), ("slab_warm_again", 1.0)];
     let judged = judge(
@@ -82,7 +82,7 @@ fn the_same_thing_is_a_tie_but_for_one_cell_in_twenty() {
 
 #[test]
 fn thousands_of_batches_of_one_process_are_one_sample() {
-    // Where a process lies moves this column alone, by much; so there is no noise that shows with the others.
+    // A process's factor moves this column alone, and by much, so the others show no noise.
     let mut of = results(&[("masu_slab_warm", 1.0)], 0.3);
     of.records.extend(results(&[("slab_warm", 1.0), ("slab_warm_again", 1.0)], 0.0).records);
     let judged = judge(&of, "masu_slab_warm", "slab_warm", ("slab_warm", "slab_warm_again"));
