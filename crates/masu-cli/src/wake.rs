@@ -125,7 +125,7 @@ mod tests {
         }
         assert!(start.elapsed() < Duration::from_secs(300));
 
-        // Other tests' signals may wake it before.
+        // Other tests' signals may wake it earlier.
         let (start, short) = (Instant::now(), Duration::from_millis(20));
         let mut wake = Wake::new(&[SIGWINCH], None).unwrap();
         while start.elapsed() < short {

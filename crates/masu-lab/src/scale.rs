@@ -287,7 +287,7 @@ mod tests {
         let curves = model::curves(&trace, &Design::ALL, &[1, 2]);
         assert_eq!(curves.len(), Design::ALL.len());
         for curve in curves {
-            // Every block is freed by another thread than made it.
+            // Every block is freed by another thread than allocated it.
             assert!(curve.points[1].remote_frees > 0.4, "{curve:?}");
         }
         assert!(record("nonsense").is_err());

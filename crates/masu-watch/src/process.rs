@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn memory_is_the_resident_set_and_grows_with_it() {
-        // Beside other tests, which give memory back meanwhile, nothing could be said of this process.
+        // Other tests give memory back meanwhile, so nothing could be said about this process.
         if std::env::var_os("MASU_TEST_ALONE").is_none() {
             let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
             alone.args(["--exact", "process::tests::memory_is_the_resident_set_and_grows_with_it"]);

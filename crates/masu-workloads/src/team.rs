@@ -68,7 +68,7 @@ mod tests {
             std::thread::yield_now();
             0
         });
-        // Not what a quota of time leaves of them.
+        // Without regard to a time quota.
         // SAFETY: counts the members of a set.
         let processors = unsafe { libc::CPU_COUNT(&super::allowed().unwrap()) } as usize;
         assert_eq!(seen.into_inner().unwrap().len(), processors.min(4));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// The one in the middle is erratic, so that nothing tells it from the best, and the steady last
-    /// one is beyond the noise: it has to be named, and nobody else in its place.
+    /// one is beyond the noise: it must be named, and no other in its place.
     #[test]
     fn who_alone_is_beyond_the_noise_is_named() {
         let erratic = [0.7, 0.8, 1.6, 2.0, 1.5, 2.2, 0.6, 2.1];

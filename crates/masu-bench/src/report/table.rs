@@ -450,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_curve_says_where_it_stops_and_why() {
-        // Results of before lines had names can still be read.
+        // Results from before lines had names can still be read.
         let point = |cores: u32, more: serde_json::Value| {
             let mut point = serde_json::json!({"cores": cores, "transfers": 0.5, "hand_overs": 0.1,
                 "remote_frees": 0.0, "speedup": cores});

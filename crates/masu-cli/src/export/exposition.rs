@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_page_is_kept_until_it_is_old() {
-        // A busy machine may be long between two requests.
+        // On a busy machine two requests may be far apart.
         const LONG: Duration = Duration::from_secs(3600);
         let exposition = Exposition::new(10, LONG);
         let first = exposition.page(Form::Open { gzip: false });

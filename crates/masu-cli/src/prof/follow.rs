@@ -189,13 +189,13 @@ mod tests {
         masks.map(str::to_owned).collect()
     }
 
-    /// One test, since each signal reaches all of a process.
+    /// One test, since each signal reaches a whole process.
     #[test]
     #[expect(clippy::zombie_processes, reason = "what follows a child waits for it")]
     fn a_program_gets_signals_once_and_its_memory_is_there_at_the_end() {
         let mut kept = Vec::new();
 
-        // This comes when nobody listens yet. Only this thread holds it back.
+        // This arrives before anything listens. Only this thread blocks it.
         let before = masks("thread-self");
         let hold = Hold::back(&SHARED);
         // SAFETY: it has no conditions.

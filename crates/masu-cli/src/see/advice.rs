@@ -327,7 +327,7 @@ mod tests {
     use super::*;
     use masu_inspect::account::{Class, GoingBack, Part};
 
-    /// Of a process with one thread, that has so much of some kinds.
+    /// The account of a process with one thread and these parts.
     fn account(parts: &[(Kind, i64)]) -> Account {
         let part = |&(kind, bytes)| Part { kind, name: None, bytes };
         let rss = parts.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum();

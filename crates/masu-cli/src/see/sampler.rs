@@ -210,7 +210,7 @@ mod tests {
         let mut shell = Command::new("sh");
         let shell = shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
-        // Until it is the shell, and no more this program.
+        // Until it is the shell, no longer this program.
         while account::name(shell.id()) != "sh" {
             sleep(Duration::from_millis(1));
         }

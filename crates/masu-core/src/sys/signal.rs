@@ -363,7 +363,7 @@ mod tests {
         OWN.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// While the fault is told, the alternative stack is in use, though the stack pointer lies elsewhere.
+    /// While the fault is reported, the alternative stack is in use, though the stack pointer lies elsewhere.
     #[test]
     #[cfg_attr(miri, ignore = "no signals")]
     fn a_signal_amid_a_fault_leaves_its_frames_alone() {

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
 
-    /// In one test, as what it ends is everybody's.
+    /// One test, as it ends all children of its process.
     #[test]
     fn a_signal_ends_what_runs_and_lets_nothing_start() {
         const WHO: &str = "MASU_LAB_INTERRUPTED";
@@ -91,7 +91,7 @@ mod tests {
             assert!(start(&mut Command::new("true")).is_err());
             return;
         }
-        // The state is of the process, so it is one of its own.
+        // The state belongs to the process, so this needs a separate one.
         let mut alone = Command::new(std::env::current_exe().unwrap());
         alone.args([
             "--exact",

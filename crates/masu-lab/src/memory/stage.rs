@@ -290,9 +290,9 @@ mod tests {
         let mut child = interrupt::start(command).unwrap();
         let mut output = child.stdout.take().unwrap();
         std::io::Read::read_exact(&mut output, &mut [0]).unwrap();
-        // The leader ends by itself in the end; what it started ignores every polite word.
+        // Shell and child ignore SIGINT; only SIGKILL ends them.
         end_group(&mut child);
-        // Nobody holds the other end any more.
+        // No process holds the other end any more.
         std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
     }
 

@@ -340,7 +340,7 @@ mod tests {
         }
         assert_eq!(chosen(&screen), Some((1, 20)));
 
-        // A key is about no other process then.
+        // Then keys apply to no other process.
         looks(&mut screen, &[(10, 300), (30, 100), (40, 400)]);
         assert_eq!((chosen(&screen), &*screen.said), (None, "process 20 is no longer listed"));
         screen.key(KeyCode::Char('p'));
