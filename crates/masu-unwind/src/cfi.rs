@@ -71,6 +71,15 @@ impl Rule {
         rule
     }
 
+    /// Returns the rule of code whose frame has so many bytes, the return address included.
+    #[cfg(target_arch = "x86_64")]
+    pub fn by_stack_pointer(bytes: i32) -> Self {
+        let mut rule = Rule::new();
+        rule.offset = bytes;
+        rule.back = -1;
+        rule
+    }
+
     /// Rebuilds a rule from the result of [`Rule::words`].
     #[inline(always)]
     pub fn of(words: [u64; WORDS]) -> Self {
@@ -133,7 +142,7 @@ impl Rule {
     }
 
     /// Records a register's word at an offset from the CFA.
-    fn save(&mut self, register: u64, offset: i64) -> Option<()> {
+    pub fn save(&mut self, register: u64, offset: i64) -> Option<()> {
         let at = i16::try_from(offset / 8).ok().filter(|_| offset % 8 == 0);
         if let Some(i) = index(register) {
             self.by_frame &= !(1 << i);

@@ -9,13 +9,14 @@
 //!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps
 //!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
 //!         ├─ the rule in the module's unwinding tables    [tables] find the entry, [cfi] runs its program
-//!         └─ no tables: the frame pointer, if it can be one
+//!         └─ no tables: the end of the function, if it follows [epilogue], or the frame pointer, if it can be one
 //!       the caller's registers, read from the stack       [memory]   pages are asked for before they are read
 //! ```
 //!
 //! Tables are read where the loader put them. A frame on the thread's own stack keeps its module
 //! loaded, so they cannot disappear meanwhile. Return addresses in code without tables (generated
-//! at run time) are followed by frame pointers, as long as these increase and can be read.
+//! at run time) are followed by the code that is left if it only returns, else by frame pointers, as long as these
+//! increase and can be read.
 //!
 //! A stack is correct as far as it goes: it ends at the first frame about which nothing is known.
 
@@ -31,6 +32,8 @@ macro_rules! where_registers_are_known {
 where_registers_are_known! {
     mod cache;
     mod cfi;
+    #[cfg(target_arch = "x86_64")]
+    mod epilogue;
     mod kept;
     mod maps;
     mod memory;

@@ -321,3 +321,74 @@ fn what_cannot_be_read_is_not() {
     let mut stack = crate::memory::Stack::at(at);
     assert_eq!((stack.word(at), stack.word(at + 1), stack.word(16)), (Some(7), None, None));
 }
+
+/// What is left of code says where its caller is, if all of it is as expected.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn code_that_only_returns_says_how_large_its_frame_is() {
+    let decode = |code: &[u8]| {
+        let mut bytes = [0; 8];
+        bytes[..code.len()].copy_from_slice(code);
+        crate::epilogue::decode(u64::from_le_bytes(bytes))
+    };
+    let size = |code: &[u8]| decode(code).map(|rule| (rule.offset, rule.back));
+    assert_eq!(size(&[0xc3]), Some((8, -1)));
+    // add $8, %rsp; ret. CPython's trampoline.
+    assert_eq!(size(&[0x48, 0x83, 0xc4, 8, 0xc3]), Some((16, -1)));
+    assert_eq!(size(&[0x48, 0x83, 0xc4, 0x78, 0xc3, 0xcc]), Some((128, -1)));
+    // It goes on, shrinks the stack, is too long, or restores what a function need not preserve.
+    for code in [
+        &[0x48, 0x83, 0xc4, 8, 0xff, 0xd1][..],
+        &[0x48, 0x83, 0xc4, 0x88, 0xc3],
+        &[0x48, 0x83, 0xc4],
+        &[0x5b, 0x5d, 0x41, 0x5c, 0x41, 0x5d, 0x41, 0x5e],
+        &[0x41, 0x50, 0xc3],
+        &[0xc9, 0xc3],
+    ] {
+        assert_eq!(size(code), None, "{code:x?}");
+    }
+    // pop %rbx; pop %rbp; pop %r12; ret: their words are the lowest three of the frame.
+    let popped = decode(&[0x5b, 0x5d, 0x41, 0x5c, 0xc3]).expect("a rule");
+    let kept: Vec<_> = (0..3).map(|i| popped.of_kept(i)).collect();
+    assert_eq!((popped.offset, kept), (32, vec![(false, -4), (false, -3), (false, -2)]));
+    assert_eq!(popped.of_kept(3).1, SAME);
+}
+
+/// A stack goes on behind code that was generated at run time and keeps no frame pointer.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_trampoline_without_a_table_does_not_end_the_stack() {
+    type Callee = extern "C" fn(*mut Vec<usize>);
+    extern "C" fn callee(found: *mut Vec<usize>) {
+        let mut room = [MaybeUninit::uninit(); 256];
+        // SAFETY: the test's own vector.
+        unsafe { *found = black_box(walk(&mut room)).to_vec() };
+    }
+    unsafe extern "C" {
+        fn mmap(at: usize, len: usize, may: c_int, flags: c_int, file: c_int, from: i64)
+        -> *mut u8;
+    }
+    // endbr64; push %rbp; push %rbx; sub $8, %rsp; xor %ebp, %ebp; call *%rsi; add $8, %rsp; pop %rbx; pop %rbp; ret:
+    // a frame pointer of 0 leads nowhere.
+    const CODE: [u8; 25] = [
+        0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x53, 0x48, 0x83, 0xec, 8, 0x31, 0xed, 0xff, 0xd6, 0x48,
+        0x83, 0xc4, 8, 0x5b, 0x5d, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc,
+    ];
+    // SAFETY: fresh memory, private and executable.
+    let page = unsafe { mmap(0, 4096, 7, 0x22, -1, 0) };
+    assert_ne!(page.addr(), usize::MAX, "mmap");
+    // SAFETY: the code fits, and is a function of these arguments that keeps what functions have to keep.
+    let call: extern "C" fn(*mut Vec<usize>, Callee) = unsafe {
+        page.copy_from_nonoverlapping(CODE.as_ptr(), CODE.len());
+        core::mem::transmute(page)
+    };
+    let mut found = Vec::new();
+    call(&raw mut found, callee);
+    let mut room = [MaybeUninit::uninit(); 256];
+    let own = walk(&mut room);
+    let at = found.iter().position(|&frame| frame.wrapping_sub(page.addr()) < CODE.len());
+    // Behind it come this function, at another place, and its callers.
+    let behind = &found[at.expect("the trampoline") + 2..];
+    assert_eq!(behind, &own[own.len() - behind.len()..]);
+    assert!(behind.len() + 2 >= own.len() && behind.len() > 5, "{found:x?} {own:x?}");
+}

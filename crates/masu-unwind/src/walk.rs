@@ -2,6 +2,8 @@
 
 use crate::cache::Cache;
 use crate::cfi::{self, END, Rule, SIGNAL};
+#[cfg(target_arch = "x86_64")]
+use crate::epilogue;
 use crate::kept::kept;
 use crate::memory::Stack;
 use crate::module::Module;
@@ -83,11 +85,12 @@ impl Walk {
             {
                 own = module.start..module.end;
             }
-            let rule = match self.rule(place) {
-                Some(rule) => {
-                    unknown = 0;
-                    rule
-                }
+            let by_table = self.rule(place);
+            if by_table.is_some() {
+                unknown = 0;
+            }
+            let rule = match by_table.or_else(|| self.by_epilogue()) {
+                Some(rule) => rule,
                 None => {
                     self.stack.seen.forget();
                     let by_pointer = self.by_frame_pointer();
@@ -145,6 +148,19 @@ impl Walk {
         let module = self.module.as_ref()?;
         let rules = &kept()?.rules;
         rules.get(place, module.tag).or_else(|| find_rule(rules, module, place))
+    }
+
+    /// Returns the rule for code without a table that has nothing left to do but return.
+    #[cfg(target_arch = "x86_64")]
+    #[cold]
+    fn by_epilogue(&mut self) -> Option<Rule> {
+        self.stack.seen.forget();
+        if self.exact { None } else { epilogue::rule(self.frame.pc, &mut self.stack) }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn by_epilogue(&mut self) -> Option<Rule> {
+        None
     }
 
     /// Returns the rule for code without a table, which was generated at run time, or which an engine has put into its
