@@ -1,6 +1,6 @@
 //! Huge pages: what the system allows, and where one would take no memory.
 
-use super::{Errno, auxv, file, mem};
+use super::{auxv, file, mem};
 use crate::sync::{AtomicU8, Ordering};
 
 const HUGE: usize = 2 << 20;
@@ -11,8 +11,8 @@ static KNOWN: AtomicU8 = AtomicU8::new(0);
 const YES: u8 = 1;
 const NO: u8 = 2;
 
-/// Whether the kernel can collapse pages, as far as is known, and its administrator has not forbidden huge pages, which the
-/// kernel does not heed in that call.
+/// Whether the kernel can collapse pages, and its administrator has not forbidden huge pages, which the kernel does not
+/// heed in that call.
 #[cold]
 #[inline(never)]
 pub fn are_allowed() -> bool {
@@ -21,19 +21,16 @@ pub fn are_allowed() -> bool {
         let said = file::read(c"/sys/kernel/mm/transparent_hugepage/enabled", &mut text);
         let may = said.is_some_and(|said| !said.windows(7).any(|word| word == b"[never]"));
         let is_known_size = auxv::page_size() == PAGE;
-        KNOWN.store(if may && is_known_size { YES } else { NO }, Ordering::Relaxed);
+        let can = may && is_known_size && mem::knows_collapse();
+        KNOWN.store(if can { YES } else { NO }, Ordering::Relaxed);
     }
     KNOWN.load(Ordering::Relaxed) == YES
 }
 
-/// Puts the pages of one aligned huge page into one. Returns `false` if the kernel refuses; one that does not know how is
-/// not asked again. Contents do not change.
+/// Puts the pages of one aligned huge page into one. Returns `false` if the kernel refuses, which says nothing about
+/// others: it does so where the program has locked or protected some of the pages. Contents do not change.
 pub fn collapse(at: usize) -> bool {
-    let done = mem::collapse_huge(at, HUGE);
-    if done == Err(Errno::EINVAL) {
-        KNOWN.store(NO, Ordering::Relaxed);
-    }
-    done.is_ok()
+    mem::collapse_huge(at, HUGE).is_ok()
 }
 
 /// Pages of a huge page that may be without memory: 32 KiB.
@@ -92,11 +89,28 @@ mod tests {
 
     // In a process of its own, because others ask too.
     #[test]
-    fn a_kernel_that_does_not_know_how_is_asked_once() {
-        alone!(a_kernel_that_does_not_know_how_is_asked_once, || {
-            KNOWN.store(YES, Ordering::Relaxed);
-            assert!(!collapse(1), "no page begins there");
+    fn a_kernel_that_does_not_know_how_is_not_asked() {
+        alone!(a_kernel_that_does_not_know_how_is_not_asked, || {
+            mem::refusals::set(1);
             assert!(!are_allowed());
+        });
+    }
+
+    #[test]
+    fn a_page_that_the_program_has_protected_keeps_only_its_own_from_becoming_one() {
+        alone!(a_page_that_the_program_has_protected_keeps_only_its_own_from_becoming_one, || {
+            let before = are_allowed();
+            let at = mem::reserve(3 * HUGE).expect("addresses").next_multiple_of(HUGE);
+            // SAFETY: the test's own memory, all of it.
+            unsafe {
+                (at as *mut u8).write_bytes(1, 2 * HUGE);
+                assert!(mem::protect(at + HUGE / 2, PAGE, false));
+            }
+            assert!(!collapse(at));
+            assert_eq!(are_allowed(), before);
+            if before && is_cheap(at + HUGE) {
+                assert!(collapse(at + HUGE));
+            }
         });
     }
 }

@@ -337,6 +337,11 @@ pub unsafe fn fault_huge(addr: usize, len: usize) {
     }
 }
 
+/// Whether the kernel knows [`collapse_huge`] (Linux 6.1): it looks at the advice before it sees that the range is empty.
+pub fn knows_collapse() -> bool {
+    madvise(0, 0, MADV_COLLAPSE).is_ok()
+}
+
 /// Has the kernel put the pages of one aligned huge page into one (Linux 6.1), and forbids huge pages there again. Contents
 /// do not change.
 ///
