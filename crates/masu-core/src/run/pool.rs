@@ -154,7 +154,7 @@ impl Locked {
             c.dirty.set(0, UNITS);
             change(&self.account().dirty, UNITS);
             change(&self.account().fresh, if comes == Fresh::Kept { 0 } else { UNITS });
-            if comes == Fresh::Zero && !settings::populate() {
+            if comes == Fresh::Zero && space::is_one_page(chunk) {
                 c.pages.set(Came::Whole);
             }
             self.add(Has::Dirty, chunk);

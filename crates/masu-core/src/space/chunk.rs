@@ -8,7 +8,7 @@ use super::{Locked, Window, address, kept, map, record, trim};
 use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sys::{huge, mem, output, time};
+use crate::sys::{auxv, huge, mem, output, time};
 
 /// The state of a chunk when it is handed out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,6 +80,14 @@ pub fn fault_chunk(chunk: u32) -> bool {
         true
     };
     settings::huge_pages() && unless_slow(&mut { fault })
+}
+
+/// Whether a chunk that [`fault_chunk`] has just faulted in is one huge page: the kernel may have had none at hand.
+#[cold]
+#[inline(never)]
+pub fn is_one_page(chunk: u32) -> bool {
+    let last = address(chunk) + CHUNK - auxv::page_size();
+    !settings::populate() && mem::is_resident(last)
 }
 
 /// Puts the pages of a chunk in full use into one huge page, if that takes next to no memory: nearly all of them are

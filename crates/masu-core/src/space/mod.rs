@@ -39,7 +39,9 @@ mod ranges;
 mod record;
 mod trim;
 
-pub use chunk::{Fresh, alloc_chunk, collapse_chunk, fault_chunk, free_chunk, inherited};
+pub use chunk::{
+    Fresh, alloc_chunk, collapse_chunk, fault_chunk, free_chunk, inherited, is_one_page,
+};
 pub use kept::{purge, unmap_free};
 pub use map::{MAPPED, map_granules, mapped_bytes, unmap_granules};
 #[cfg(test)]

@@ -26,6 +26,11 @@ pub fn fault_chunk(_: u32) -> bool {
     false
 }
 
+/// So no chunk is one.
+pub fn is_one_page(_: u32) -> bool {
+    false
+}
+
 /// Nothing is inherited.
 pub fn inherited(_: usize) -> usize {
     0

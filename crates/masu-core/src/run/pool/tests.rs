@@ -1,6 +1,7 @@
 //! Where chunks for spans and for runs come from.
 
 use super::*;
+use crate::config::Config;
 use crate::own_process::alone;
 use crate::sys::mem;
 
@@ -15,6 +16,18 @@ fn chunks_are_faulted_in_once_runs_have_grown() {
         }
         let (_, zero) = take(16, 1, Home::ANY).unwrap();
         assert!(!zero);
+    });
+}
+
+/// Pages that came one by one can become a huge page, and that they go back splits none.
+#[test]
+fn a_populated_chunk_counts_as_one_of_small_pages() {
+    alone!(a_populated_chunk_counts_as_one_of_small_pages, || {
+        settings::apply(&Config { populate: true, ..Config::DEFAULT }, false);
+        let (at, zero) = take(16, 1, Home::ANY).unwrap();
+        assert!(!zero);
+        // SAFETY: the test's run, so its chunk is in the pool.
+        assert_eq!(unsafe { record(split(at).0) }.pages.came(), Came::Small);
     });
 }
 
