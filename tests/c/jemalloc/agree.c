@@ -237,7 +237,7 @@ CASE(where_memory_would_come_from_is_kept_and_read_back) {
     }
     const char *nonsense = "tertiary";
     CHECK(WRITE(name, nonsense) == EINVAL, "%s", nonsense);
-    CHECK(WRITE("arena.999.dss", nonsense) == EFAULT, "no arena");
+    CHECK(WRITE("arena.999.dss", nonsense) == ENOENT, "no arena");
     READ("arena.0.dss", &dss);
     CHECK(strcmp(dss, "disabled") == 0, "%s", dss);
     CHECK(act(with_number(name, "arena.", arena, ".destroy")) == 0, "destroy");

@@ -4,7 +4,7 @@
 //! number from `arenas.create` stands for a separate heap; freeing and resizing find it from the
 //! block. Numbers of destroyed arenas are reused, as in jemalloc.
 
-use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM};
+use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM, Error};
 use core::ffi::CStr;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
@@ -107,12 +107,20 @@ pub unsafe fn move_to(
 
 /// Refuses numbers that are not an arena's.
 pub fn known(call: &Call) -> Answer {
-    if exists(call.index[0]) { Ok(()) } else { Err(EFAULT) }
+    if exists(call.index[0]) { Ok(()) } else { Err(absent(call)) }
 }
 
 /// Like [`known`], but also accepts all arenas together.
 fn known_or_all(call: &Call) -> Answer {
-    if is_listed(call) { Ok(()) } else { Err(EFAULT) }
+    if is_listed(call) { Ok(()) } else { Err(absent(call)) }
+}
+
+/// The error for a number that is not an arena's: one that was never given out makes no name.
+#[cold]
+#[inline(never)]
+fn absent(call: &Call) -> Error {
+    let is_name = call.index[0] < count() as usize || named(call) == ALL;
+    if is_name { EFAULT } else { ENOENT }
 }
 
 /// `arenas.create`.
@@ -203,9 +211,14 @@ pub fn purge(call: &Call) -> Answer {
 }
 
 /// Returns the heap of an arena that a program made.
-fn made(call: &Call) -> Result<&'static Arena, super::call::Error> {
+fn made(call: &Call) -> Result<&'static Arena, Error> {
     call.neither()?;
-    heap(call.index[0]).ok_or(EFAULT)
+    own(call)
+}
+
+/// The same for a call that may have values.
+fn own(call: &Call) -> Result<&'static Arena, Error> {
+    heap(call.index[0]).ok_or_else(|| absent(call))
 }
 
 /// `arena.<i>.reset`: frees all blocks of the arena. Not allowed for the common memory, which holds
@@ -233,7 +246,7 @@ pub fn destroy(call: &Call) -> Answer {
 /// `arena.<i>.limit`, masu's own name: the maximum bytes of live blocks in an arena that a program
 /// made.
 pub fn limit(call: &Call) -> Answer {
-    let heap = heap(call.index[0]).ok_or(EFAULT)?;
+    let heap = own(call)?;
     let (soft, hard) = heap.limits();
     let new = call.new_size()?;
     call.size(hard)?;
@@ -246,7 +259,7 @@ pub fn limit(call: &Call) -> Answer {
 /// `arena.<i>.allocated`, masu's own name: the current bytes in live blocks.
 pub fn allocated(call: &Call) -> Answer {
     call.read_only()?;
-    call.size(heap(call.index[0]).ok_or(EFAULT)?.stats().allocated)
+    call.size(own(call)?.stats().allocated)
 }
 
 /// `arena.<i>.name`: only the two permanent arenas have a name.
