@@ -97,6 +97,21 @@ CASE(setuid_after_a_burst) {
     CHECK(tasks() == 1, "%d threads", tasks());
 }
 
+// Run with a decay time of ten seconds. What a helper thread may do goes with what the program may do.
+CASE(a_helper_thread_does_not_keep_what_the_program_gives_up) {
+    burst(200 << 20);
+    if (tasks() == 1) not_offered("a helper thread");
+    if (getuid() == 0) CHECK(setgid(65534) == 0 && setuid(65534) == 0, "setuid: %s", strerror(errno));
+    else CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs: %s", strerror(errno));
+    long end = now_ms() + patience(2) * 1000;
+    while (tasks() != 1 && now_ms() < end) sleep_ms(10);
+    CHECK(tasks() == 1, "%d threads", tasks());
+    // The next one has no more than the program.
+    burst(200 << 20);
+    sleep_ms(700);
+    burst(10 << 20);
+}
+
 static void kill_all_but_the_documented(void) {
     static const int allowed[] = {SYS_write,   SYS_exit_group, SYS_mmap,  SYS_munmap,        SYS_madvise,
                                   SYS_mremap,  SYS_mprotect,   SYS_futex, SYS_clock_gettime, SYS_getpid,

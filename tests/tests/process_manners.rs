@@ -26,6 +26,13 @@ masu_tests::cases! {
     apart:
     three_seconds_of_bursts,
     no_burst_starts_a_thread_when_told_so,
+    a_helper_thread_does_not_keep_what_the_program_gives_up,
+}
+
+#[test]
+fn a_helper_thread_does_not_keep_what_the_program_gives_up() {
+    let run = case(program(), "a_helper_thread_does_not_keep_what_the_program_gives_up");
+    check_offered(run.env("MASU_CONF", "background_thread:on,decay:10s").run());
 }
 
 #[test]

@@ -7,6 +7,9 @@
 //! makes one and a thread that is about to end. The kernel clears `TID` when the thread no longer
 //! uses its stack, which the next one reuses.
 //!
+//! The kernel gives it the credentials of the thread that starts it. If the process gives some up, it ends at its next
+//! look, four times a second, and the next one has what is left ([`credentials`]).
+//!
 //! Invariants:
 //! 1. a thread that has the turn, and sees that `TID` is 0, has both stacks to itself.
 
@@ -14,7 +17,7 @@ use super::{advance, budget, pressure, stale, visit_caches};
 use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::{futex, thread, time};
+use crate::sys::{credentials, futex, thread, time};
 use crate::tuning::{PATIENCE, PRESSURE_EVERY};
 use crate::turn::Turn;
 use core::cell::UnsafeCell;
@@ -38,6 +41,14 @@ static TLS: Stack = Stack(UnsafeCell::new([0; STACK]));
 /// Whether the thread exists, and will see what the caller has made stale.
 pub fn is_running() -> bool {
     TURN.is_taken()
+}
+
+/// The mark of the credentials of the process when the thread was started. Only the holder of the turn writes it.
+static BEGAN_AS: AtomicU64 = AtomicU64::new(0);
+
+/// The mark of those that the process has now, unless no files may be read.
+fn credentials() -> u64 {
+    if settings::cgroup() { credentials::mark() } else { 0 }
 }
 
 /// Times it was started.
@@ -79,6 +90,8 @@ pub fn start() {
             tid => futex::wait(TID.as_ptr(), tid, Some((0, MOMENT))),
         }
     }
+    // Before the thread exists: the program may give some up before it runs.
+    BEGAN_AS.store(credentials(), Ordering::Relaxed);
     let stack = STACK_MEMORY.0.get().cast::<u8>();
     // SAFETY: invariant 1: the turn is this thread's and `TID` is 0. `run` makes system calls only.
     let started =
@@ -115,6 +128,10 @@ extern "C" fn run(_: usize) {
             left -= period;
             let timeout = (period / 1000, period % 1000 * 1_000_000);
             futex::wait(word, taken, Some((timeout.0 as i64, timeout.1 as i64)));
+            if credentials() != BEGAN_AS.load(Ordering::Relaxed) {
+                super::give_all();
+                return TURN.release();
+            }
             if pressure::is_pressed(&mut stalled) {
                 super::give_all();
             }

@@ -1,0 +1,36 @@
+//! What the process may do: its user and groups, its capabilities, and its filters of system calls.
+//!
+//! The kernel keeps them for each thread. When a program gives some up, the C library has each of its threads do so,
+//! but it knows nothing of the background thread.
+
+use super::file;
+
+/// What the lines begin with that say so.
+const LINES: [&[u8]; 6] = [b"Uid:", b"Gid:", b"Groups:", b"Cap", b"NoNewPrivs:", b"Seccomp"];
+
+/// A number that changes when those of the process's first thread do; the same as long as the kernel does not say.
+#[cold]
+#[inline(never)]
+pub fn mark() -> u64 {
+    let mut buffer = [0; 2048];
+    let status = file::read(c"/proc/self/status", &mut buffer).unwrap_or(&[]);
+    let says = |line: &&[u8]| LINES.iter().any(|start| line.starts_with(start));
+    let lines = status.split(|&byte| byte == b'\n').filter(says);
+    lines.flatten().fold(0, |mark: u64, &byte| {
+        (mark ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(7)
+    })
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_that_change_all_the_time_are_not_part_of_it() {
+        let before = mark();
+        assert_ne!(before, 0);
+        let memory = vec![1u8; 4 << 20];
+        std::thread::spawn(move || drop(memory)).join().unwrap();
+        assert_eq!(mark(), before);
+    }
+}
