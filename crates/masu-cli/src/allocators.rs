@@ -173,8 +173,8 @@ impl Contents {
         let exports = |function: &str| elf.exported.iter().any(|exported| exported == function);
         let sanitizer = sanitizer(elf);
         let masu = elf.doors.contains(&Door::Malloc) || is_masus_name(name);
-        let mut inside: Vec<_> =
-            KNOWN.iter().filter(|known| known.is_in(elf, masu)).map(|known| known.name).collect();
+        let used = KNOWN.iter().filter(|known| known.is_in(elf, masu) && !known.is_idle_in(elf));
+        let mut inside: Vec<_> = used.map(|known| known.name).collect();
         let malloc = exports("malloc").then(|| match sanitizer {
             _ if masu => MASU,
             Some(Sanitizer::Inside(name)) => name,
@@ -262,6 +262,15 @@ impl Signature {
             memmem::find(&elf.constants, format!("{start}{}", &end[1..]).as_bytes()).is_some()
         };
         !self.texts.is_empty() && self.texts.iter().all(says)
+    }
+
+    /// Whether the program has it, but does not use it: CPython has mimalloc from 3.13 on, for builds without the global
+    /// lock, and for `PYTHONMALLOC=mimalloc`.
+    fn is_idle_in(&self, elf: &Elf) -> bool {
+        let says = |text: &str| memmem::find(&elf.constants, text.as_bytes()).is_some();
+        self.name == "mimalloc"
+            && says("Unknown PYTHONMALLOC allocator")
+            && !says("free-threading build")
     }
 
     /// Whether the program calls functions that masu lacks.

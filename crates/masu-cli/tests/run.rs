@@ -250,6 +250,17 @@ fn programs_with_an_allocator_of_their_own_run_with_a_warning() {
         \"stats.arenas\", \"opt.narenas\"};";
     assert_eq!(warned("stripped", &["-s"], message), format!("`stripped` {jemalloc}"));
 
+    // CPython has one that it does not use, unless it is built without the global lock.
+    let python = |more: &str| {
+        format!(
+            "const char *const volatile messages[] = {{\"mimalloc: error: \", \"mimalloc_%s\", \
+            \"Unknown PYTHONMALLOC allocator\", \"{more}\"}};"
+        )
+    };
+    assert_eq!(warned("python3.13", &["-s"], &python("")), "");
+    let said = warned("python3.13t", &["-s"], &python("experimental free-threading build (%.80s)"));
+    assert!(said.starts_with("`python3.13t` has mimalloc built in: "), "{said}");
+
     let own = "void *__libc_malloc(unsigned long); \
         void *malloc(unsigned long n) { return __libc_malloc(n); }";
     assert_eq!(
