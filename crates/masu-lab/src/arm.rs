@@ -17,13 +17,9 @@ pub fn masu() -> Result<Arm> {
     Ok(Arm::preloading("masu", &masu_version(&library), library))
 }
 
-/// The same library with every block hardened.
-fn hardened() -> Result<Arm> {
-    Ok(Arm { name: HARDENED.into(), settings: Some(["MASU_CONF", "policy:hardened"]), ..masu()? })
-}
-
-/// What tables call that.
-const HARDENED: &str = "masu-hardened";
+/// The same library under another policy: what tables call it, and the setting.
+const POLICIES: [(&str, &str); 2] =
+    [("masu-hardened", "policy:hardened"), ("masu-throughput", "policy:throughput")];
 
 /// The peers that could be built, in the order of the list, except the hardened ones.
 pub fn built_peers() -> Result<Vec<Arm>> {
@@ -53,15 +49,19 @@ pub fn named(name: &str) -> Result<Arm> {
     match name {
         "glibc" => Ok(Arm::glibc()),
         "masu" => masu(),
-        HARDENED => hardened(),
         _ => {
+            if let Some((_, policy)) = POLICIES.iter().find(|it| it.0 == name) {
+                let settings = Some(["MASU_CONF", policy]);
+                return Ok(Arm { name: name.into(), settings, ..masu()? });
+            }
             let mut built = preloaded()?;
             built.extend(linked()?);
             let known: Vec<_> = built.iter().map(|arm| arm.name.clone()).collect();
             match built.into_iter().find(|arm| arm.name == name) {
                 Some(arm) => Ok(arm),
                 None => bail!(
-                    "no allocator called `{name}`; known: masu, {HARDENED}, glibc, {}. `masu-lab peers` builds the peers",
+                    "no allocator called `{name}`; known: masu, {}, glibc, {}. `masu-lab peers` builds the peers",
+                    POLICIES.map(|it| it.0).join(", "),
                     known.join(", ")
                 ),
             }

@@ -24,7 +24,9 @@ use crate::settings;
 use crate::space;
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::sys::huge;
-use crate::tuning::{COLLAPSE_FROM, COLLAPSES_PER_TICK};
+use crate::tuning::{
+    CHUNKS_A_COLLAPSE, COLLAPSE_FROM, COLLAPSES_PER_TICK, MOST_COLLAPSES_PER_TICK,
+};
 
 /// Chunks that are looked at in a tick, at most; and ticks that a round over all chunks takes, at least.
 const LOOKS: usize = 64;
@@ -69,9 +71,11 @@ pub fn step() -> bool {
     let looks = chunks.div_ceil(LEAST_ROUND).min(LOOKS);
     let mut next = NEXT.load(Ordering::Relaxed);
     let mut left = LEFT.load(Ordering::Relaxed).min(2 * chunks);
+    let most = chunks / CHUNKS_A_COLLAPSE;
+    let most = most.clamp(COLLAPSES_PER_TICK, MOST_COLLAPSES_PER_TICK);
     let mut collapses = 0;
     for _ in 0..looks {
-        if collapses == COLLAPSES_PER_TICK {
+        if collapses == most {
             break;
         }
         if next >= chunks {

@@ -24,7 +24,7 @@ use crate::{arm, racing};
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// A large heap for longer (10 GiB, six cycles, rests of two minutes), beside fewer allocators
+    /// A large heap for longer (10 GiB, three cycles, rests of two minutes), beside fewer allocators
     #[arg(long)]
     large: bool,
     /// MiB of blocks
@@ -36,7 +36,7 @@ pub struct Options {
     )]
     mib: usize,
     /// How often parts of the heap are freed and filled again
-    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("large", "true", "6"))]
+    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("large", "true", "3"))]
     cycles: usize,
     /// Seconds of a rest, and of use after the last cycle
     #[arg(long, value_name = "S", default_value_t = 20, default_value_if("large", "true", "120"))]
