@@ -151,7 +151,7 @@ CASE(an_own_mark_is_overwritten) {
     dprintf(1, "went on\n");
 }
 
-// What glibc's own functions have made goes back to it, from each kind of its memory.
+// Blocks from glibc's own functions go back to it, from each kind of its memory.
 CASE(blocks_of_the_c_library_go_back_to_it) {
     void *libc = dlopen("libc.so.6", RTLD_LAZY);
     void *(*its_malloc)(size_t) = (void *(*)(size_t))dlsym(libc, "malloc");
@@ -236,7 +236,7 @@ CASE(reallocating_foreign_pointers_is_survived) {
     void *pointers[32];
     int count = foreign(pointers);
     for (int i = 0; i < count; i++) {
-        // Its size is unknown, so there is nothing to copy: no answer but failure is right.
+        // Its size is unknown, so there is nothing to copy: the only right answer is failure.
         void *block = realloc(hide(pointers[i]), 100);
         CHECK(block == NULL, "realloc(%p) = %p", pointers[i], block);
     }
@@ -244,7 +244,7 @@ CASE(reallocating_foreign_pointers_is_survived) {
     dprintf(1, "went on\n");
 }
 
-// A mistake that masu has a sentence for: "went on" only if it was told to go on.
+// A mistake that masu reports in a sentence: "went on" only if told to go on.
 #define MISTAKE(name, deed)                                 \
     CASE(name) {                                            \
         char *block = malloc(20000), *other = malloc(20000);\

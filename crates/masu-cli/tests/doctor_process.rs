@@ -279,7 +279,7 @@ fn several_processes() {
     let (said, error) = ask(&["-p", &format!("4194305,{on_id}")], 2);
     assert!(said.starts_with(&headline(&on_id, "serves")), "{said}");
     assert!(error.contains("masu: there is no process 4194305\n"));
-    // One answer after the other, as jq reads them.
+    // One answer after another, as jq reads them.
     let (said, _) = ask(&["--json", "-p", &on_id, &off_id], 1);
     let answers = serde_json::Deserializer::from_str(&said).into_iter::<Value>();
     let effects: Vec<_> = answers.map(|answer| answer.unwrap()["effect"].clone()).collect();
@@ -289,7 +289,7 @@ fn several_processes() {
     assert!(error.starts_with("masu: -p needs the id of a process"), "{error}");
 }
 
-/// A process whose files are made up: what a test cannot bring about.
+/// A process with invented files, for states that a test cannot bring about.
 #[test]
 fn rights_and_mappings() {
     let machine = Machine::new();
@@ -324,7 +324,7 @@ fn rights_and_mappings() {
     assert_eq!(finding(&json, "process.options").severity, Severity::Note);
     let settings = json["process"]["settings"].as_array().unwrap();
     assert!(settings.iter().all(|setting| setting["origin"] != "MASU_DECAY"), "{settings:?}");
-    // What a unit started is started otherwise by the unit.
+    // If a unit started the process, the advice is about the unit.
     set("libc.so", 0, "65530");
     machine.set("proc/77/cgroup", "0::/system.slice/web.service");
     let json = ask(1);

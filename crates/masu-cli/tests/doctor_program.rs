@@ -1,4 +1,4 @@
-//! `masu doctor -- COMMAND`: each way in which a program and masu do not go together.
+//! `masu doctor -- COMMAND`: each way in which a program and masu do not work together.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn about(fixture: &Fixture, program: &Path, code: i32) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What stops masu in `program`: the one problem, by its name.
+/// The problem `id`, which must stop masu in `program`.
 #[track_caller]
 fn stopped(fixture: &Fixture, program: &Path, id: &str) -> Finding {
     let json = about(fixture, program, 1);
@@ -56,7 +56,7 @@ fn a_program_like_most() {
     assert_eq!(preload.severity, Severity::Note);
     assert!(preload.fix.contains("LD_PRELOAD=") && preload.fix.contains("masu run -- "));
 
-    // What LD_PRELOAD names already needs no advice.
+    // A library that LD_PRELOAD already names needs no advice.
     let mut command = doctor(&fixture);
     command.env("LD_PRELOAD", fixture.witness()).arg("--json").arg("--").arg(&program);
     let json: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
