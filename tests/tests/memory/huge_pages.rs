@@ -8,7 +8,7 @@ use masu_tests::is_masu;
 use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::{On, PATIENCE, Probe};
 
-/// Whether the machine gives huge pages to whoever asks for them, and masu is tested.
+/// Whether the machine gives huge pages on request, and masu is tested.
 fn are_given() -> bool {
     let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     is_masu() && modes.is_ok_and(|modes| !modes.contains("[never]"))
