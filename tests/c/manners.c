@@ -78,6 +78,19 @@ static void burst_and_rest(void) {
 
 CASE(single_again_two_seconds_after_a_large_burst) { burst_and_rest(); }
 
+CASE(single_again_two_seconds_after_a_large_burst_beside_a_large_heap) {
+    enum { size = 2000 };
+    static void **volatile last;
+    for (size_t sum = 0; sum < 100 << 20; sum += size) {
+        void **block = malloc(size);
+        CHECK(block != NULL, "malloc");
+        memset(block, 1, size);
+        *block = last;
+        last = block;
+    }
+    burst_and_rest();
+}
+
 CASE(unshare_of_the_user_namespace_after_a_burst) {
     pid_t child = fork(); // tests whether the kernel allows it at all
     if (child == 0) _exit(unshare(CLONE_NEWUSER) == 0 ? 0 : 1);

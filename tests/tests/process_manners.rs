@@ -16,6 +16,7 @@ masu_tests::cases! {
     program;
     small_bursts_start_no_thread,
     single_again_two_seconds_after_a_large_burst,
+    single_again_two_seconds_after_a_large_burst_beside_a_large_heap,
     unshare_of_the_user_namespace_after_a_burst,
     setuid_after_a_burst,
     landlock_after_a_burst,
@@ -66,6 +67,7 @@ fn a_thread_that_is_refused_is_asked_for_ever_more_rarely() {
 fn all_of_it_with_the_thread_on() {
     for name in [
         "single_again_two_seconds_after_a_large_burst",
+        "single_again_two_seconds_after_a_large_burst_beside_a_large_heap",
         "unshare_of_the_user_namespace_after_a_burst",
         "a_helper_thread_is_alone_and_takes_no_signals",
         "the_child_of_a_fork_has_one_thread",

@@ -38,7 +38,7 @@ const WORTH: usize = 8;
 
 /// The chunk that is looked at next. Only the background thread writes it.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
-/// Chunks that are still to be looked at before it is known that nothing is left to do.
+/// Chunks that are still to be looked at before it is known that nothing is left to do; 0 if that is not worth staying.
 static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether there may be something to do in this process: a large heap, and huge pages.
@@ -52,12 +52,18 @@ fn is_on() -> bool {
 /// Whether so many huge pages were split that it is worth a background thread.
 #[inline]
 pub fn is_due() -> bool {
-    SPLIT.load(Ordering::Relaxed) >= WORTH && is_on()
+    many_are_split() && is_on()
 }
 
-/// The background thread begins: everything is to be looked at.
+#[inline]
+fn many_are_split() -> bool {
+    SPLIT.load(Ordering::Relaxed) >= WORTH
+}
+
+/// The background thread begins. It stays until everything has been looked at if that is worth it, and else only as long
+/// as it has other work: many a program waits for it to end before it does what only a single thread may.
 pub fn begin() {
-    LEFT.store(if is_on() { usize::MAX } else { 0 }, Ordering::Relaxed);
+    LEFT.store(if is_due() { usize::MAX } else { 0 }, Ordering::Relaxed);
 }
 
 /// One tick of the background thread. Returns whether more may be left to do.
@@ -83,7 +89,10 @@ pub fn step() -> bool {
         }
         let found = look(next as u32);
         next += 1;
-        left = if found == Found::Full { 2 * chunks } else { left.saturating_sub(1) };
+        left = match found {
+            Found::Full if many_are_split() => 2 * chunks,
+            _ => left.saturating_sub(1),
+        };
         collapses += usize::from(found == Found::Tried);
     }
     NEXT.store(next, Ordering::Relaxed);
