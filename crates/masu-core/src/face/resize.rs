@@ -195,11 +195,12 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         // SAFETY: passed on.
         return unsafe {
             let to = realloc_hardened(p, &block, bytes, asked, align, false);
-            let may_stay = to.is_null() && !exact && bytes <= old && p.addr().is_multiple_of(align);
+            let may_stay = to.is_null() && !exact && size <= old && p.addr().is_multiple_of(align);
             if !may_stay {
                 return to;
             }
-            if !hardened_stays(p, &block, bytes.max(1), true) {
+            // Blocks of whole and half pages are shorter than the class for that size.
+            if !hardened_stays(p, &block, bytes.min(old).max(1), true) {
                 // The kernel has refused to close the pages behind it.
                 free::expect_longer();
             }
