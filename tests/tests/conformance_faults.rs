@@ -426,6 +426,7 @@ fn of_manners() {
                 "three_seconds_of_bursts",
                 "no_burst_starts_a_thread_when_told_so",
                 "single_again_two_seconds_after_a_large_burst",
+                "single_again_two_seconds_after_a_large_burst_beside_a_large_heap",
                 "unshare_of_the_user_namespace_after_a_burst",
                 "setuid_after_a_burst",
                 "landlock_after_a_burst",
