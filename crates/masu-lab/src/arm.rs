@@ -30,7 +30,10 @@ pub fn built_peers() -> Result<Vec<Arm>> {
 /// All peers that could be built.
 fn preloaded() -> Result<Vec<Arm>> {
     let list = peers::list()?;
-    let arm = |peer: peers::Peer| Some(Arm::preloading(&peer.name, &peer.version, peer.library?));
+    let arm = |peer: peers::Peer| {
+        let settings = settings(&peer.name);
+        Some(Arm { settings, ..Arm::preloading(&peer.name, &peer.version, peer.library?) })
+    };
     Ok(list.into_iter().filter_map(arm).collect())
 }
 
@@ -39,9 +42,16 @@ pub fn linked() -> Result<Vec<Arm>> {
     let list = peers::list()?;
     let arm = |peer: peers::Peer| {
         let name = format!("linked:{}", peer.name);
-        Some(Arm::linked(&name, &peer.version, peer.program?))
+        let settings = settings(&peer.name);
+        Some(Arm { settings, ..Arm::linked(&name, &peer.version, peer.program?) })
     };
     Ok(list.into_iter().filter_map(arm).collect())
+}
+
+/// What a peer's authors tell its users to set: google/tcmalloc has caches for each processor only if glibc leaves
+/// restartable sequences to it.
+fn settings(peer: &str) -> Option<[&'static str; 2]> {
+    (peer == "tcmalloc").then_some(["GLIBC_TUNABLES", "glibc.pthread.rseq=0"])
 }
 
 /// The arm called `name`.
