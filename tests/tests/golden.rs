@@ -37,6 +37,8 @@ const UNDEFINED_WEAK: &[&str] = &[
     "__cxa_throw",
     "__gxx_personality_v0",
     "__register_atfork",
+    "__rseq_offset",
+    "__rseq_size",
     "dlsym",
     "environ",
     "getauxval",

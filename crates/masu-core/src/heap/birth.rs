@@ -105,6 +105,7 @@ fn new() -> Option<&'static Heap> {
     super::fork::adopt_an_orphan();
     let heap = table::acquire()?;
     heap.bytes.begin();
+    heap.runs.seat.settle();
     // The word first, because what follows may allocate.
     set_current(heap);
     init_process();

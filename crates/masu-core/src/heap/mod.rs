@@ -82,7 +82,7 @@ pub use tls::HEAP_AT;
 use crate::clock::{LowTick, Tick};
 use crate::region::{CHUNK, HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
-use crate::run::{Home, pool};
+use crate::run::pool;
 use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::Counters;
@@ -297,7 +297,7 @@ pub fn run_cache() -> Option<&'static RunCache> {
 #[inline]
 pub fn has_grown() -> bool {
     let heap = tls::current();
-    let fresh = pool::fresh_bytes(Home::near(heap));
+    let fresh = pool::fresh_bytes(heap.runs.seat.home());
     fresh.wrapping_sub(heap.grown.get()) >= CHUNK && heap.role.get() == Role::Thread && {
         heap.grown.set(fresh);
         true

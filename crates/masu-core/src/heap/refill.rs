@@ -9,7 +9,7 @@ use super::tls::current;
 use super::{Heap, Role, birth, event, exit, fast, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
-use crate::run::{Affinity, Home};
+use crate::run::Affinity;
 use crate::size_class::{LAST_CLASS, LAST_IN_TABLE, row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
@@ -263,7 +263,7 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
         if let Some(span) = freed_full_span(heap, class) {
             return Some(span);
         }
-        let (span, chain) = abandoned::adopt(class)?;
+        let (span, chain) = abandoned::adopt(class, heap.runs.seat.home())?;
         heap.counters.adopted.add(1);
         // The claim made this heap the span's owner, and the chain is its word's.
         span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
@@ -301,7 +301,7 @@ unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
         }
         // A class that has filled a span fills the next one too, unless many threads share the work.
         let dense = heap.full(class).len() != 0 && heap.mode() != Mode::Oversubscribed;
-        let span = pool::take(dense, affinity(heap), Home::near(heap))?;
+        let span = pool::take(dense, affinity(heap), heap.runs.seat.home())?;
         heap.counters.fresh_spans.add(1);
         span::init(span, class, heap.id.get());
         Some(span)

@@ -7,7 +7,7 @@
 //! destructors, or for which there is no memory for a heap, lives on the shared arena alone.
 //!
 //! It has shards, each a lock, the outermost, and a heap under it: one until that lock makes threads wait (`sharding`),
-//! then up to one for every two processors, on eight or more. A thread borrows from the shard of its number. A shard's
+//! then up to one for every two processors, on eight or more. A thread borrows from the shard of its home. A shard's
 //! spans are owned by an id that no thread has, so every free of their blocks is a remote one, and needs no lock. What
 //! one shard gives up serves the others too.
 //!
@@ -128,7 +128,7 @@ impl Lender {
         // exists.
         unsafe {
             if !MADE.swap(true, Ordering::Relaxed) {
-                make(heap, Role::SharedArena, SHARED_ARENA_ID);
+                make(heap, Role::SharedArena, SHARED_ARENA_ID).runs.seat.begin(0);
             }
             &*heap
         }
@@ -149,7 +149,7 @@ pub fn grow(last: usize) {
 fn begin(number: usize) -> bool {
     let lender = lender(number);
     if lender.index.load(Ordering::Relaxed) == 0 {
-        let Some(index) = table::make_for_lending() else { return false };
+        let Some(index) = table::make_for_lending(number) else { return false };
         lender.index.store(index, Ordering::Relaxed);
     }
     true
@@ -187,7 +187,7 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
 
 /// The shard that a thread borrows from.
 fn lender_of(heap: &Heap) -> &'static Lender {
-    lender(index_of(heap) as usize & last_lender())
+    lender(heap.runs.seat.home().among(last_lender()))
 }
 
 /// One block for a thread without a heap; null if memory is out.

@@ -32,6 +32,7 @@ fn begin(heap: &Heap) {
     if heap.role.get() != Role::Thread {
         return;
     }
+    heap.runs.seat.settle();
     sampling::on_tick(heap);
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
     for class in 1..=LAST_CLASS {

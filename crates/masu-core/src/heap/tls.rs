@@ -106,6 +106,7 @@ pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
     };
     heap.role.set(role);
     heap.id.set(id);
+    heap.runs.seat.begin(at.addr() / HEAP_STRIDE);
     heap
 }
 

@@ -47,7 +47,7 @@ fn published<const N: usize>(live: usize) -> [Vec<usize>; N] {
 
 /// Takes a span from the list, if there is one.
 fn adopt() -> Option<u32> {
-    let (span, chain) = abandoned::adopt(class())?;
+    let (span, chain) = abandoned::adopt(class(), crate::run::Home::ANY)?;
     // SAFETY: the claim made this thread the owner.
     unsafe { (*span::record(span)).merge(span, chain) };
     Some(span)

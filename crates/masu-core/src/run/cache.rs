@@ -12,6 +12,7 @@
 //! 1. the lists, `bytes` and `limit` are touched only inside the handshake.
 //! 2. a run in a list is free and no other thread's; its first word is the link.
 
+use super::home::Seat;
 use super::pool;
 use crate::clock::Tick;
 use crate::holder::{Holder, Total};
@@ -46,6 +47,8 @@ pub struct RunCache {
     /// Bit per class: a request was served since blocks were last given away for lack of room.
     served: Cell<u64>,
     lists: [Cell<*mut FreeRun>; MEDIUM_CLASSES],
+    /// From which shard the thread takes what the cache does not have, and spans.
+    pub seat: Seat,
 }
 
 impl RunCache {
@@ -65,6 +68,7 @@ impl RunCache {
                 limit: Cell::new(CACHE_FIRST),
                 served: Cell::new(0),
                 lists: array_of![Cell::new(null_mut()); MEDIUM_CLASSES],
+                seat: Seat::new(),
             }
         }
     }

@@ -1,10 +1,11 @@
 //! Medium blocks, 16 KiB to 1 MiB: runs of 4 KiB units in chunks shared by all threads.
 //!
 //! [`chunk`] is the arithmetic of one chunk (bitmaps), [`pool`] the shared pool, from which spans come too, [`shard`]
-//! its parts, each under a lock. [`steal`] says what a shard takes from the others, [`purge`] what goes back to the
-//! kernel, [`scarce`] which granules are mapped where addresses are scarce. [`cache`] is a thread's cache of freed
-//! runs. A run's length is the number of units that [`medium_units`](crate::size_class::medium_units) gives its size,
-//! so that freed runs fit later requests; pages that the program does not touch cost nothing.
+//! its parts, each under a lock. [`home`] says from which shard a thread takes, [`steal`] what a shard takes from the
+//! others, [`purge`] what goes back to the kernel, [`scarce`] which granules are mapped where addresses are scarce.
+//! [`cache`] is a thread's cache of freed runs. A run's length is the number of units that
+//! [`medium_units`](crate::size_class::medium_units) gives its size, so that freed runs fit later requests; pages that
+//! the program does not touch cost nothing.
 
 mod buckets;
 pub mod cache;
@@ -12,6 +13,7 @@ mod chunk;
 mod chunk_set;
 #[cfg(not(loom))]
 pub mod collapse;
+mod home;
 mod pages;
 pub mod pool;
 mod purge;
@@ -21,8 +23,8 @@ mod steal;
 
 pub use chunk::{Bits, RunChunk, UNITS};
 pub use chunk_set::Affinity;
+pub use home::{Home, are_nodes};
 pub use scarce::unmap_free;
-pub use shard::Home;
 
 use crate::ledger;
 use crate::region::{self, CHUNK, CHUNK_SHIFT};
@@ -53,7 +55,7 @@ fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool)
         chunk.set_live(unit, units, true);
         return (p, false);
     }
-    from_pool(units, align, cache.map_or(Home::ANY, Home::near))
+    from_pool(units, align, cache.map_or(Home::ANY, |cache| cache.seat.home()))
 }
 
 #[inline(never)]

@@ -37,9 +37,10 @@
 
 use super::chunk::{RunChunk, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::{Affinity, Has};
+use super::home::Home;
 use super::pages::Came;
 use super::scarce;
-use super::shard::{Home, Locked};
+use super::shard::Locked;
 use super::steal::{self, Want};
 use crate::deferred::{self, Kind as Late};
 use crate::ledger::{self, last_shard};

@@ -2,9 +2,10 @@
 //!
 //! A shard has a lock, chunks, and an account in the ledger. There is one until its lock makes threads wait
 //! (`sharding`), and at most one for each processor. With few processors there is only one: two processors gain
-//! nothing from two shards, and free memory in two parts is more. A thread takes from the shard of its number, modulo
-//! the shards in use. Freed memory goes back to the shard that its chunk is in. The free memory of a shard from which
-//! no thread takes goes back to the kernel by age like all other memory, and serves others meanwhile.
+//! nothing from two shards, and free memory in two parts is more. A thread takes from the shard of its home, modulo
+//! the shards in use ([`home`](super::home)). Freed memory goes back to the shard that its chunk is in. The free memory
+//! of a shard from which no thread takes goes back to the kernel by age like all other memory, and serves others
+//! meanwhile.
 //!
 //! ```text
 //!                ┌──────── take, give: the lock of the chunk's shard ────────┐
@@ -21,9 +22,10 @@
 use super::buckets::Buckets;
 use super::chunk::{RunChunk, record, shard_of};
 use super::chunk_set::{Has, Sets};
+use super::home::Home;
 use crate::ledger::{self, Account, MORE_SHARDS, Pages, last_shard};
 use crate::lock::{Guard, Lock, change};
-use crate::region::{self, HEAP_STRIDE, SHARD_STRIDE, SHARDS_BELOW};
+use crate::region::{self, SHARD_STRIDE, SHARDS_BELOW};
 use crate::settings;
 use crate::sharding;
 use crate::sync::{Ordering, array_of, const_unless_loom, shared_static};
@@ -72,40 +74,6 @@ const FIRST: usize = if cfg!(loom) { SHARDS } else { 1 };
 
 shared_static! { static TABLE: [Shard; FIRST] = array_of![Shard::new(); FIRST]; }
 
-/// The thread that takes, named by the place of its heap.
-#[derive(Clone, Copy, Debug)]
-pub struct Home(usize);
-
-impl Home {
-    /// No particular thread: the first shard.
-    pub const ANY: Home = Home(0);
-
-    /// The home of the thread that has this heap.
-    #[inline(always)]
-    pub fn near<T>(of: &T) -> Self {
-        Home(core::ptr::from_ref(of) as usize)
-    }
-
-    /// The home of the thread with this number.
-    #[cfg(test)]
-    pub const fn of(number: usize) -> Self {
-        Home(number * HEAP_STRIDE)
-    }
-
-    /// Heaps lie in a row.
-    #[inline]
-    fn shard(self) -> usize {
-        (self.0 / HEAP_STRIDE) & last_shard()
-    }
-
-    /// The account of the shard from which it takes.
-    #[cold]
-    #[inline(never)]
-    pub fn account(self) -> &'static Account {
-        &ledger::shard(self.shard()).account
-    }
-}
-
 /// Takes a shard's lock that another thread holds.
 #[cold]
 #[inline(never)]
@@ -150,7 +118,7 @@ impl Locked {
     /// The shard from which a thread takes. `None` if a fork stands still.
     #[inline]
     pub fn home(of: Home) -> Option<Self> {
-        Locked::take(of.shard())
+        Locked::take(of.among(last_shard()))
     }
 
     #[inline(always)]

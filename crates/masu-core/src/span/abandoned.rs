@@ -16,9 +16,11 @@ use super::record::{Place, page_map, record, remote, threshold};
 use super::remote::Chain;
 use crate::clock::Tick;
 use crate::lock::Lock;
-use crate::region::LINE;
+use crate::region::{GRANULES_PER_CHUNK, LINE};
+use crate::run::{Home, are_nodes};
 use crate::size_class::CLASSES;
 use crate::sync::{AtomicU32, Ordering, array_of, const_unless_loom, shared_static};
+use crate::tuning::NEAR_LOOKED_AT;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
@@ -128,28 +130,44 @@ pub unsafe fn unlink(span: u32, class: usize) -> bool {
     true
 }
 
-/// Claims an abandoned span of the class, with the chain of blocks freed into it.
-pub fn adopt(class: usize) -> Option<(u32, Chain)> {
-    claim_where(class, |_| true)
+/// Claims an abandoned span of the class, with the chain of blocks freed into it: on a machine with several nodes one of
+/// the caller's, if there is one among the first few.
+pub fn adopt(class: usize, home: Home) -> Option<(u32, Chain)> {
+    let near: Wanted = |span, home| Home::of(home).is_near(span / GRANULES_PER_CHUNK as u32);
+    if are_nodes()
+        && let Some(claimed) = claim_where(class, NEAR_LOOKED_AT, near, home.number())
+    {
+        return Some(claimed);
+    }
+    claim_where(class, 0, near, 0)
 }
 
 /// Claims an abandoned span of the class that has been one for a whole tick (or, with `all`, any)
 /// and into which blocks were freed since it was last purged.
 pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
-    claim_where(class, |span| {
+    let stale: Wanted = |span, all| {
         let s = record(span);
         // SAFETY: a listed span's line rests (invariant 2). If another thread has just claimed it, the claim that
         // follows fails.
         unsafe {
-            let old = all || (*s).since.rested();
+            let old = all != 0 || (*s).since.rested();
             let changed = remote(span).pending() != 0 || (*s).out() != u32::from((*s).looked);
             old && changed
         }
-    })
+    };
+    claim_where(class, usize::MAX, stale, all.into())
 }
 
-/// Claims the first abandoned span of the class that is `wanted`.
-fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain)> {
+/// Whether a span is wanted, given what the caller passed on.
+type Wanted = fn(u32, usize) -> bool;
+
+/// Claims the first abandoned span of the class that is `wanted`, or whichever comes behind so many that are not.
+fn claim_where(
+    class: usize,
+    mut looks: usize,
+    wanted: Wanted,
+    passed_on: usize,
+) -> Option<(u32, Chain)> {
     let abandoned = AbandonedList::of(class);
     if abandoned.len.load(Ordering::Relaxed) == 0 {
         return None;
@@ -162,9 +180,9 @@ fn claim_where(class: usize, wanted: impl Fn(u32) -> bool) -> Option<(u32, Chain
         let mut at = list.front();
         while let Some(span) = at {
             at = list.after(span);
-            if wanted(span)
-                && let Some(chain) = remote(span).claim()
-            {
+            if looks != 0 && !wanted(span, passed_on) {
+                looks -= 1;
+            } else if let Some(chain) = remote(span).claim() {
                 list.remove(span);
                 abandoned.note_len();
                 return Some((span, chain));

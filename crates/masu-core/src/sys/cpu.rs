@@ -1,7 +1,7 @@
 //! How many processors the process may use.
 
 use super::raw::{nr, syscall};
-use super::{cgroup, result};
+use super::{cgroup, result, thread};
 
 /// Processors in the affinity mask of the process's first thread. The calling thread may be a worker that
 /// is bound to a single processor, as the other workers are to theirs.
@@ -28,10 +28,62 @@ pub fn count(quota: bool) -> u32 {
     affinity().min(quota.unwrap_or(u32::MAX))
 }
 
+/// The node on which the calling thread runs, as the C library has the kernel note it; 0 if it does not (glibc before
+/// 2.35, musl, Linux before 6.3). A system call would say so everywhere, but sandboxes kill for calls that they do not
+/// expect.
+pub fn node() -> usize {
+    noted(NODE).unwrap_or(0) as usize
+}
+
+/// Bytes from the start of a `struct rseq` to the node.
+const NODE: usize = 20;
+
+/// What the kernel notes in the calling thread's `struct rseq`, at so many bytes from its start.
+fn noted(at: usize) -> Option<u32> {
+    if cfg!(miri) {
+        return None;
+    }
+    let offset: *const isize = crate::weak!("__rseq_offset").cast();
+    let size: *const u32 = crate::weak!("__rseq_size").cast();
+    // SAFETY: null, or the C library's variables, which never change. The size is not 0 where the kernel knows the
+    // structure, which then has at least 32 bytes, that far from the thread pointer.
+    unsafe {
+        (*size.as_ref()? != 0).then_some(())?;
+        let start = thread::pointer().wrapping_add_signed(*offset.as_ref()?);
+        Some(core::ptr::with_exposed_provenance::<u32>(start + at).read_volatile())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use cgroup::Fake;
+
+    /// As the kernel says itself.
+    #[test]
+    fn the_kernel_notes_processor_and_node_where_they_are_read() {
+        const PROCESSOR: usize = 4;
+        // On all machines: by which number, see `kernel`.
+        let now = || {
+            let mut said = [0u32; 2];
+            let at = said.as_mut_ptr() as usize;
+            // SAFETY: the kernel writes two words.
+            unsafe { result(syscall(GETCPU, [at, at + 4, 0, 0, 0, 0])).unwrap() };
+            said
+        };
+        let are_same = || {
+            let before = now();
+            let noted = [noted(PROCESSOR)?, node() as u32];
+            // The thread may be moved meanwhile.
+            (before == now()).then_some(noted == before)
+        };
+        if noted(PROCESSOR).is_none() {
+            return;
+        }
+        assert_eq!((0..1000).find_map(|_| are_same()), Some(true));
+    }
+
+    const GETCPU: usize = if cfg!(target_arch = "x86_64") { 309 } else { 168 };
 
     #[test]
     fn a_worker_on_one_processor_counts_all() {

@@ -180,6 +180,11 @@ pub mod run {
     /// There are no huge pages.
     pub fn split(_: *const u8) {}
 
+    /// There is one.
+    pub const fn are_nodes() -> bool {
+        false
+    }
+
     /// Their caches.
     pub mod cache {
         use crate::holder::Total;

@@ -12,6 +12,8 @@ pub mod cache;
 mod chunk;
 #[path = "../../run/chunk_set.rs"]
 mod chunk_set;
+#[path = "../../run/home.rs"]
+mod home;
 #[path = "../../run/pages.rs"]
 mod pages;
 #[path = "../../run/pool.rs"]
@@ -26,7 +28,7 @@ mod shard;
 mod steal;
 
 pub use chunk_set::Affinity;
-pub use shard::Home;
+pub use home::Home;
 
 #[cfg(test)]
 pub use face::*;
@@ -37,8 +39,9 @@ mod face {
     pub use super::chunk::UNITS;
     use super::chunk::{self, UNITS_PER_GRANULE};
     use super::chunk_set::{Affinity, Has};
+    use super::home::Home;
     use super::pool;
-    use super::shard::{self, Home, Locked};
+    use super::shard::{self, Locked};
     use crate::ledger;
     use crate::lock::fork;
     use crate::models::world::sys::cpu;

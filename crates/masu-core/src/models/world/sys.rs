@@ -97,6 +97,11 @@ pub mod cpu {
         COUNT.get()
     }
 
+    /// There is one node.
+    pub fn node() -> usize {
+        0
+    }
+
     /// Sets that number; with none, the process is oversubscribed.
     #[cfg(test)]
     pub fn set_count(n: u32) {

@@ -1,5 +1,8 @@
 //! Parts of a production heap that no protocol here needs.
 
+use crate::run::Home;
+use core::cell::Cell;
+
 /// A counter that is never read.
 pub struct Counter;
 
@@ -63,9 +66,31 @@ pub mod thread_bytes {
 }
 
 /// A cache of medium blocks, of which there are none.
-pub struct RunCache;
+pub struct RunCache {
+    pub seat: Seat,
+}
+
+/// A home, on the only node.
+pub struct Seat(Cell<usize>);
+
+impl Seat {
+    pub fn home(&self) -> Home {
+        Home::of(self.0.get())
+    }
+
+    pub fn begin(&self, home: usize) {
+        self.0.set(home);
+    }
+
+    /// It stays there.
+    pub fn settle(&self) {}
+}
 
 impl RunCache {
+    pub fn new() -> Self {
+        RunCache { seat: Seat(Cell::new(0)) }
+    }
+
     /// Gives nothing back.
     pub fn drain(&self) {}
     /// Holds nothing.

@@ -137,7 +137,7 @@ impl Heap {
             next_free: Cell::new(NIL),
             live: AtomicU32::new(0),
             index: Cell::new(NIL),
-            runs: RunCache,
+            runs: RunCache::new(),
             outbox: Outbox::new(),
             bytes: thread_bytes::ThreadBytes,
             counters: Counters::new(),

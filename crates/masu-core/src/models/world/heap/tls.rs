@@ -1,6 +1,7 @@
 //! A thread's local words, in a form that the checker can follow.
 
 use super::{Heap, Role};
+use crate::region::HEAP_STRIDE;
 use core::cell::Cell;
 
 /// An id that no span's owner has.
@@ -54,6 +55,7 @@ pub unsafe fn make(at: *mut Heap, role: Role, id: u32) -> &'static Heap {
     // SAFETY: as the caller says.
     unsafe {
         at.write(Heap::new(role, id));
+        (*at).runs.seat.begin(at.addr() / HEAP_STRIDE);
         &*at
     }
 }
