@@ -73,6 +73,12 @@ pub fn are_nodes() -> bool {
     NODES.bits.load(Ordering::Relaxed) != 0
 }
 
+/// A thread was seen on this node.
+#[cfg(all(test, not(loom)))]
+pub fn seen_on(node: usize) {
+    NODES.seen(node);
+}
+
 impl Nodes {
     const_unless_loom! {
         fn new() -> Self {

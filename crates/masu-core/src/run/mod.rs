@@ -23,6 +23,8 @@ mod steal;
 
 pub use chunk::{Bits, RunChunk, UNITS};
 pub use chunk_set::Affinity;
+#[cfg(all(test, not(loom)))]
+pub use home::seen_on;
 pub use home::{Home, are_nodes};
 pub use scarce::unmap_free;
 

@@ -201,3 +201,8 @@ pub fn count(class: usize) -> u32 {
 pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
     (0..CLASSES).map(|class| &AbandonedList::of(class).lock)
 }
+
+// The model checker includes this file from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "abandoned/tests.rs"]
+mod tests;
