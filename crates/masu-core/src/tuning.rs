@@ -35,7 +35,7 @@ pub const AHEAD_BLOCKS: u32 = 128;
 pub const LARGER_WASTE_SIXTEENTHS: usize = UNIT / 2 / 16;
 /// Full spans at which a refill looks for one that others have freed into. †
 pub const FULL_LOOKED_AT: usize = 4;
-/// Spans without an owner at which a thread looks for one of its node, where there are several. §13
+/// Spans without an owner at which a thread looks for one of its node, where there are several. §14
 pub const NEAR_LOOKED_AT: usize = 8;
 /// A span with at most this many blocks has few: two or three such spans make a batch, and the one in use
 /// last lies in the first-level cache. §2

@@ -3,6 +3,7 @@
 mod counted;
 mod here;
 pub mod model;
+mod nodes;
 
 use std::fs;
 use std::path::PathBuf;
@@ -58,12 +59,16 @@ pub struct Options {
     workloads: Vec<String>,
     /// Simulate masu's page pool with so many shards, too; 0: one for each core. What else may lift a limit
     /// can be added, as the engine has it: `+caches`, as many full caches of medium blocks as cores; `+lists`, lists of
-    /// abandoned spans of similar classes on cache lines apart; `+lenders`, a shared arena with shards.
+    /// abandoned spans of similar classes on cache lines apart; `+lenders`, a shared arena with shards; `+nodes`, shards that each
+    /// serve threads of one node.
     #[arg(long, value_delimiter = ',', value_name = "N[+WORD..],..")]
     shards: Vec<Variant>,
     /// Compare the model's speed-up from one core to two with a measured one, over so many rounds.
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, default_missing_value = "5")]
     check: Option<usize>,
+    /// Simulate machines with so many nodes instead, and count what threads get from others.
+    #[arg(long, value_name = "N")]
+    nodes: Option<usize>,
     /// Write the curves and the check as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -89,6 +94,11 @@ pub fn run(options: &Options) -> Result<()> {
     let designs: Vec<Design> = Design::ALL.into_iter().chain(tried).collect();
     work::build()?;
     let traces = options.workloads.iter().map(|name| record(name)).collect::<Result<Vec<_>>>()?;
+    if let Some(nodes) = options.nodes {
+        let rows = each(&traces, |trace| nodes::rows(trace, nodes));
+        println!("{}", nodes::render(&rows, nodes, Style::Terminal { colour: false }));
+        return write_beneath(options, &nodes::render(&rows, nodes, Style::Markdown));
+    }
     let check = match options.check {
         Some(rounds) => Some(check(&traces, rounds, Duration::MAX)?),
         None => None,
@@ -99,11 +109,13 @@ pub fn run(options: &Options) -> Result<()> {
     if let Some(file) = &options.json {
         files::write(file, &(serde_json::to_string_pretty(&model)? + "\n"))?;
     }
-    if let Some(file) = &options.md {
-        let before = fs::read_to_string(file).unwrap_or_default();
-        files::write(file, &beneath(&before, &render(&model, Style::Markdown)))?;
-    }
-    Ok(())
+    write_beneath(options, &render(&model, Style::Markdown))
+}
+
+/// Writes the tables to the page that was asked for, if one was.
+fn write_beneath(options: &Options, tables: &str) -> Result<()> {
+    let Some(file) = &options.md else { return Ok(()) };
+    files::write(file, &beneath(&fs::read_to_string(file).unwrap_or_default(), tables))
 }
 
 /// The usual curves and their check, which takes about so long at most.
@@ -119,8 +131,13 @@ pub fn usual(time: Duration) -> Result<Model> {
     Ok(Model { curves, counted: Vec::new(), check })
 }
 
-/// Of all traces, as many at once as there are processors.
 fn curves(traces: &[Trace], designs: &[Design]) -> Vec<Curve> {
+    each(traces, |trace| model::curves(trace, designs, &CORES))
+}
+
+/// What each trace gives, as many at once as there are processors: of its first calls, and of the one with a queue also
+/// where that is full.
+fn each<T: Send + Sync>(traces: &[Trace], of: impl Fn(&Trace) -> Vec<T> + Sync) -> Vec<T> {
     let (name, full) = QUEUE;
     let behind = traces.iter().filter(|trace| trace.workload == name).map(|it| it.behind(full));
     let all: Vec<Trace> = traces.iter().cloned().chain(behind).collect();
@@ -131,8 +148,8 @@ fn curves(traces: &[Trace], designs: &[Design]) -> Vec<Curve> {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(trace) = all.get(at) else { return };
-            let curves = model::curves(&trace.first(calls(trace)), designs, &CORES);
-            results[at].set(curves).expect("nobody else has this trace");
+            let done = results[at].set(of(&trace.first(calls(trace))));
+            assert!(done.is_ok(), "nobody else has this trace");
         }
     };
     thread::scope(|scope| {

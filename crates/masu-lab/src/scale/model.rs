@@ -3,6 +3,7 @@
 //! ```text
 //! trace     what a workload asked its allocator for, recorded on this machine
 //! machine   cores with clocks, cache lines and locks that move between them
+//! nodes     of which node a core is, and on which one a page of memory lies
 //! what      what a line holds, for whoever asks which one everybody waits for
 //! design    masu's protocol, a lock for each arena, pages with a compare-and-swap
 //! ```
@@ -15,7 +16,7 @@
 //!
 //! What it does not know: waiting that comes from bad luck (it gives the best that any interleaving
 //! could reach), the time the kernel takes (page faults, its own locks on a process' address
-//! space), sockets and memory bandwidth, false sharing in the application, the blocks' own cache
+//! space), distances between nodes and memory bandwidth, false sharing in the application, the blocks' own cache
 //! misses except the first line of one that another core had, and how threads block each other in
 //! the application. It takes every core for equal and every transfer for equally long. So it says
 //! where a design stops to scale and why, not how fast it is; [`machine::COSTS`] are stated,
@@ -24,6 +25,7 @@
 
 pub mod design;
 pub mod machine;
+pub mod nodes;
 pub mod predict;
 pub mod trace;
 pub mod what;
@@ -33,6 +35,7 @@ use masu_core::config::{Config, Delay};
 
 use design::{Caller, Design, Tally};
 use machine::{COSTS, Costs, Machine};
+use nodes::{Layout, Nodes, Spread};
 use trace::{Op, Trace};
 
 /// The numbers of cores that are simulated.
@@ -64,14 +67,39 @@ pub struct Replayed {
     pub tally: Tally,
     /// Operations from first to last.
     pub operations: u64,
+    /// What lay on another node, or came from there.
+    pub far: Far,
 }
 
-/// Replays a trace on so many cores.
+/// What comes from other nodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Far {
+    /// The part of the bytes allocated.
+    pub bytes: f64,
+    /// Allocations with such bytes, in an operation.
+    pub blocks: f64,
+    /// Cache lines, in an operation.
+    pub lines: f64,
+}
+
+/// Replays a trace on so many cores of one node.
 pub fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Replayed {
+    replay_on(trace, design, cores, costs, Layout::ONE)
+}
+
+/// The same on a machine with more nodes.
+pub fn replay_on(
+    trace: &Trace,
+    design: Design,
+    cores: u32,
+    costs: Costs,
+    layout: Layout,
+) -> Replayed {
     let cores = cores as usize;
     let copies = (cores / trace.threads.max(1)).max(1);
     let places = places(trace, copies, cores);
     let mut machine = Machine::new(cores, costs);
+    machine.nodes = Nodes::new(layout.nodes, layout.of_cores(cores, trace.threads, &places));
     let mut allocator = design.start(copies * trace.threads, cores);
     let mut blocks: Vec<Option<Live>> = vec![None; copies * trace.blocks];
     let (mut before, mut operations, mut remote) = (0u64, 0u64, 0u64);
@@ -82,6 +110,9 @@ pub fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Replay
         }
         if at == trace.events.len() / 2 {
             machine.begin();
+            if layout.spread == Spread::Moved {
+                machine.nodes.shift();
+            }
             allocator.tick();
             (before, operations, remote) = (operations, 0, 0);
         }
@@ -113,6 +144,11 @@ pub fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Replay
     let each = |count: u64| count as f64 / operations.max(1) as f64;
     let (line, busy) = machine.busiest_line();
     let counts = machine.counts;
+    let far = Far {
+        bytes: counts.far_bytes as f64 / counts.bytes.max(1) as f64,
+        blocks: each(counts.far_blocks),
+        lines: each(counts.far_lines),
+    };
     let seconds = machine.end() / 1e9;
     let point = Point {
         cores: cores as u32,
@@ -129,7 +165,7 @@ pub fn replay(trace: &Trace, design: Design, cores: u32, costs: Costs) -> Replay
         throughput: operations as f64 / seconds,
         speedup: operations as f64 / machine.end(),
     };
-    Replayed { point, tally: allocator.tally(), operations: before + operations }
+    Replayed { point, tally: allocator.tally(), operations: before + operations, far }
 }
 
 /// How often the engine looks what has been free for long, unless somebody sets another decay time.

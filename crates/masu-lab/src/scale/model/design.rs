@@ -12,6 +12,8 @@ mod page;
 
 pub use masu::Variant;
 
+use masu_core::size_class::UNIT;
+
 use super::machine::{Copied, Line, Machine};
 use super::what::What;
 
@@ -107,6 +109,14 @@ impl Caller<'_> {
     fn locked(&mut self, line: &mut Copied, instructions: u32) {
         self.machine.locked(self.core, line, instructions);
     }
+
+    fn allocated(&mut self, at: usize, bytes: u32) {
+        self.machine.allocated(self.core, at, bytes as usize);
+    }
+
+    fn node(&self) -> usize {
+        self.machine.nodes.of(self.core)
+    }
 }
 
 /// What its own allocator counts of a run, as far as one does.
@@ -174,6 +184,7 @@ impl<T: Binned> Protocol for T {
         let slot = self.bin(caller.thread, class).pop().expect("the bin was filled");
         self.taken(caller, slot);
         self.slots().touch(caller, slot);
+        caller.allocated(self.slots().all[slot as usize].at, size);
         slot
     }
 
@@ -212,34 +223,42 @@ struct Slot {
     class: u8,
     /// The page or arena that it is part of.
     home: u32,
+    /// Its address.
+    at: usize,
     /// The line with the free list's link: who freed the block wrote it, who gets it reads it.
     line: Line,
 }
 
 /// All places for blocks.
 #[derive(Default)]
-struct Slots(Vec<Slot>);
+struct Slots {
+    all: Vec<Slot>,
+    /// The address behind the last one.
+    end: usize,
+}
 
 impl Slots {
     /// New ones, never used so far.
     fn carve(&mut self, class: usize, home: u32) -> std::ops::Range<u32> {
-        let start = self.0.len() as u32;
-        let slot = Slot { class: class as u8, home, line: Line::of(What::Block) };
-        self.0.extend(std::iter::repeat_n(slot, capacity(class) as usize));
-        start..self.0.len() as u32
+        let (start, first) = (self.all.len() as u32, self.end.next_multiple_of(UNIT));
+        let (size, line) = (block_size(class) as usize, Line::of(What::Block));
+        self.end = first + capacity(class) as usize * size;
+        let addresses = (first..self.end).step_by(size);
+        self.all.extend(addresses.map(|at| Slot { class: class as u8, home, at, line }));
+        start..self.all.len() as u32
     }
 
     fn home(&self, slot: u32) -> usize {
-        self.0[slot as usize].home as usize
+        self.all[slot as usize].home as usize
     }
 
     fn class(&self, slot: u32) -> usize {
-        usize::from(self.0[slot as usize].class)
+        usize::from(self.all[slot as usize].class)
     }
 
     /// A core writes into the block itself.
     fn touch(&mut self, caller: &mut Caller<'_>, slot: u32) {
-        caller.fetch(&mut self.0[slot as usize].line);
+        caller.fetch(&mut self.all[slot as usize].line);
     }
 }
 

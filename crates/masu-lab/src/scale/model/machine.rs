@@ -7,6 +7,7 @@
 //!
 //! A lock is a line that stays busy while it is held, and whatever its holder waits for meanwhile.
 
+use super::nodes::Nodes;
 use super::what::What;
 
 /// What things take, in nanoseconds.
@@ -82,6 +83,8 @@ pub struct Counts {
     pub transfers: u64,
     /// Those of them that one core wrote after another.
     pub written: u64,
+    /// Lines that moved from one node to another.
+    pub far_lines: u64,
     /// Locks that were taken.
     pub locks: u64,
     /// Those of them that another core held last.
@@ -90,6 +93,12 @@ pub struct Counts {
     pub atomics: u64,
     /// System calls that give pages back.
     pub discards: u64,
+    /// Bytes allocated; those that lie on another node, and the blocks that have any.
+    pub bytes: u64,
+    /// See there.
+    pub far_bytes: u64,
+    /// See there.
+    pub far_blocks: u64,
 }
 
 /// The cores.
@@ -100,6 +109,8 @@ pub struct Machine {
     /// How long the busiest line of each kind was.
     busiest: [f64; What::ALL.len()],
     epoch: u8,
+    /// Where memory lies.
+    pub nodes: Nodes,
     /// What happened.
     pub counts: Counts,
 }
@@ -112,6 +123,7 @@ impl Machine {
             cores: vec![0.0; cores],
             busiest: [0.0; What::ALL.len()],
             epoch: 0,
+            nodes: Nodes::one(),
             counts: Counts::default(),
         }
     }
@@ -167,6 +179,21 @@ impl Machine {
         self.cores[core] += self.costs.discard * calls as f64;
     }
 
+    /// A core gets a block of so many bytes.
+    pub fn allocated(&mut self, core: usize, at: usize, bytes: usize) {
+        let far = self.nodes.touch(core, at, bytes);
+        self.counts.bytes += bytes as u64;
+        self.counts.far_bytes += far as u64;
+        self.counts.far_blocks += u64::from(far != 0);
+    }
+
+    /// A line has moved to a core.
+    fn moved(&mut self, core: usize, line: &Line) {
+        let from = usize::from(line.owner - 1);
+        self.counts.transfers += 1;
+        self.counts.far_lines += u64::from(self.nodes.of(from) != self.nodes.of(core));
+    }
+
     /// A core writes a line, by an atomic operation.
     pub fn atomic(&mut self, core: usize, line: &mut Line) {
         self.counts.atomics += 1;
@@ -191,7 +218,7 @@ impl Machine {
             return;
         }
         if line.owner != 0 {
-            self.counts.transfers += 1;
+            self.moved(core, line);
             self.counts.written += 1;
             self.hold(core, line, time);
         }
@@ -219,7 +246,7 @@ impl Machine {
         if line.holders[word] & bit == 0 {
             line.holders[word] |= bit;
             if line.line.owner != 0 {
-                self.counts.transfers += 1;
+                self.moved(core, &line.line);
                 self.hold(core, &mut line.line, self.costs.overlapped);
             }
         }

@@ -159,3 +159,44 @@ fn a_full_queue_has_spans_change_hands() {
     assert_eq!(claimed(&trace), 0, "the producer finds them in its own spans");
     assert!(claimed(&trace.behind(50_000)) > 0);
 }
+
+/// Threads of two nodes that take runs from one shard, whose lengths vary, get what the other one has touched.
+#[test]
+fn shards_of_one_node_s_threads_have_pages_of_that_node() {
+    let mut trace = own_of(1, 2_000, 200 << 10);
+    for event in trace.events.iter_mut().step_by(4) {
+        let Op::Alloc { size, .. } = &mut event.op else { unreachable!("every other one is") };
+        *size -= 50 << 10;
+    }
+    let layout = Layout { nodes: 2, spread: Spread::Anywhere };
+    let far = |shards| replay_on(&trace, tried(shards), 96, COSTS, layout).far;
+    let (alike, engine) = (far("64+lenders"), far("64+lenders+nodes"));
+    assert!(alike.bytes > 0.02 && alike.lines > 0.1, "{alike:?}");
+    assert!(engine.bytes < alike.bytes / 10.0 && engine.lines < alike.lines / 10.0, "{engine:?}");
+}
+
+/// A queue that is full has spans change hands, with blocks of both nodes in them.
+#[test]
+fn spans_that_nobody_owns_go_to_their_node_first() {
+    let trace = handed(60_000).behind(50_000);
+    let layout = Layout { nodes: 2, spread: Spread::Together };
+    let far = |design| replay_on(&trace, design, 32, COSTS, layout).far.bytes;
+    let (alike, engine) = (far(tried("16+caches+lists+lenders")), far(Design::Masu));
+    assert!(engine < alike / 2.0, "{engine} {alike}");
+}
+
+#[test]
+fn on_one_node_nothing_is_far() {
+    let far = replay(&handed(2_000), Design::Masu, 8, COSTS).far;
+    assert_eq!((far.bytes, far.blocks, far.lines), (0.0, 0.0, 0.0));
+}
+
+/// What a thread has at hand stays where it was when the thread moves.
+#[test]
+fn a_thread_that_moved_goes_on_with_far_pages() {
+    let layout = |spread| Layout { nodes: 2, spread };
+    let far = |spread| replay_on(&own(2, 5_000), Design::Masu, 8, COSTS, layout(spread)).far;
+    let (stays, moved) = (far(Spread::Anywhere), far(Spread::Moved));
+    assert_eq!(stays.bytes, 0.0);
+    assert!(moved.bytes > 0.9 && moved.blocks > 0.45, "{moved:?}");
+}

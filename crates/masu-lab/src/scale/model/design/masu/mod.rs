@@ -3,7 +3,7 @@
 //! - this file: a call's way to blocks, medium ones included.
 //! - `spans`: which spans a heap keeps, and what others' frees do to them.
 //! - `variant`: what is tried out instead.
-//! - `heap`: what a thread has. `cache`: its medium blocks. `pages`, `chunk`: the pool.
+//! - `heap`: what a thread has. `cache`: its medium blocks. `pages`, `chunk`: the pool. `homes`: who takes from where.
 //!
 //! Left out: what happens at ticks, of which a trace is too short for one; blocks of a larger class taken
 //! for a smaller one; the look at active spans that may be empty; huge blocks; what marks on free blocks cost, which is
@@ -12,14 +12,15 @@
 mod cache;
 mod chunk;
 mod heap;
+mod homes;
 mod list;
 mod pages;
 mod spans;
 mod variant;
 
 use masu_core::rules::{
-    BATCH_BYTES, BATCHES, BUFFER, CARVE, CARVE_GROWING, CHUNK, FULL_LOOKED_AT, IDLE_AFTER, Mode,
-    NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR, SURPLUS_FROM, UNITS, capacity,
+    BATCH_BYTES, BATCHES, BUFFER, CARVE, CARVE_GROWING, CHUNK, FULL_LOOKED_AT, GRANULE, IDLE_AFTER,
+    Mode, NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR, SURPLUS_FROM, UNITS, capacity,
 };
 use masu_core::size_class::{SMALL_MAX, UNIT, class_of, medium_units, size_of_class};
 
@@ -29,6 +30,7 @@ use super::{Caller, Protocol, Tally};
 use cache::Caches;
 use chunk::PER_GRANULE;
 use heap::{CLASSES, Heap, Place, Span};
+use homes::Homes;
 use list::{Links, List};
 use pages::Pages;
 pub use variant::Variant;
@@ -77,7 +79,7 @@ impl Masu {
             heaps: (0..threads + lenders).map(|_| Heap::new()).collect(),
             spans: Vec::new(),
             links: Vec::new(),
-            pages: Pages::new(variant.shards_on(cores)),
+            pages: Pages::new(variant.shards_on(cores), Homes::new(variant.nodes)),
             caches: Caches::new(if variant.caches { cores } else { 0 }),
             abandoned: [List::default(); CLASSES],
             abandoned_lines: [Copied::of(What::Abandoned); CLASSES],
@@ -273,7 +275,7 @@ impl Masu {
     /// Fills a thread's empty bin from the shared arena.
     fn borrow(&mut self, caller: &mut Caller<'_>, class: usize) {
         let thread = caller.thread;
-        let lender = thread % self.lenders.len();
+        let lender = self.pages.homes.of(caller) % self.lenders.len();
         let shared = self.threads() + lender;
         let batches = self.heaps[thread].borrowed[class];
         self.heaps[thread].borrowed[class] = (batches + 1).min(BATCHES);
@@ -320,6 +322,15 @@ impl Masu {
         }
     }
 
+    /// Where a block lies.
+    fn address(&self, block: u32) -> usize {
+        if block & RUN != 0 {
+            return (block & !RUN) as usize * UNIT;
+        }
+        let (span, place) = place_of(block);
+        span * GRANULE + place * size_of_class(self.spans[span].class)
+    }
+
     fn take_run(&mut self, caller: &mut Caller<'_>, size: u32) -> u32 {
         let units = medium_units(size as usize);
         let heap = &mut self.heaps[caller.thread];
@@ -357,10 +368,12 @@ impl Masu {
 
 impl Protocol for Masu {
     fn alloc(&mut self, caller: &mut Caller<'_>, size: u32) -> u32 {
-        match size as usize {
+        let block = match size as usize {
             size if size <= SMALL_MAX => self.small(caller, class_of(size)),
             _ => self.take_run(caller, size),
-        }
+        };
+        caller.allocated(self.address(block), size);
+        block
     }
 
     fn free(&mut self, caller: &mut Caller<'_>, block: u32) {

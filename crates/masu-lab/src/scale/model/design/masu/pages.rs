@@ -1,7 +1,7 @@
 //! The simulated page pool: chunks under one lock, or under one for each shard.
 //!
 //! A shard has chunks of its own, with their buckets and their counters. Whoever needs pages takes them from
-//! one shard, by the thread's number; what is given back goes to the shard that it came from. A shard
+//! one shard, by the thread's home; what is given back goes to the shard that it came from. A shard
 //! that has nothing takes a chunk that is all free from another one, or else a fresh one from the space.
 
 use std::collections::BTreeSet;
@@ -12,6 +12,7 @@ use super::super::super::machine::{Copied, Line};
 use super::super::super::what::What;
 use super::super::Caller;
 use super::chunk::{Chunk, GRANULES, PER_GRANULE};
+use super::homes::Homes;
 
 /// Instructions under the pool's lock, as callgrind counts them on `medium` and `prodcons`.
 const TAKE_RUN: u32 = 560;
@@ -61,11 +62,13 @@ pub struct Pages {
     entries: Vec<Copied>,
     /// How many threads' numbers stand for different chunks.
     affinities: usize,
+    /// Which shards threads take from.
+    pub homes: Homes,
 }
 
 impl Pages {
     /// None so far.
-    pub fn new(shards: usize) -> Self {
+    pub fn new(shards: usize, homes: Homes) -> Self {
         let first = Affinity::of(0);
         let affinities = (1..).find(|&n| Affinity::of(n) == first).unwrap_or(1) as usize;
         let shard = || Shard {
@@ -86,6 +89,7 @@ impl Pages {
             space: Line::of(What::Space),
             entries: Vec::new(),
             affinities,
+            homes,
         }
     }
 
@@ -133,8 +137,15 @@ impl Pages {
         long.iter().sum::<usize>() + short
     }
 
-    fn shard_of(&self, caller: &Caller<'_>) -> usize {
-        caller.thread % self.shards.len()
+    fn shard_of(&mut self, caller: &Caller<'_>) -> usize {
+        self.homes.of(caller) % self.shards.len()
+    }
+
+    /// Whether a granule's shard serves threads of the caller's node.
+    pub fn is_near(&mut self, caller: &Caller<'_>, granule: u32) -> bool {
+        let nodes = caller.machine.nodes.number.min(self.shards.len());
+        let shard = self.chunks[granule as usize / GRANULES].shard;
+        shard % nodes == self.homes.of(caller) % nodes
     }
 
     /// The caller looks how much is free: of several shards only when the clock has moved, and then at all of them.

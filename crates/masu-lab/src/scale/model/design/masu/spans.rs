@@ -2,7 +2,8 @@
 //! `heap/event` and `span/abandoned`).
 
 use masu_core::rules::{
-    GIVEN_UP_AT_ONCE, LITTLE_CARVED, Mode, PURGED_AT_ONCE, SPARSE_PER_PAGE, capacity, threshold,
+    GIVEN_UP_AT_ONCE, LITTLE_CARVED, Mode, NEAR_LOOKED_AT, PURGED_AT_ONCE, SPARSE_PER_PAGE,
+    capacity, threshold,
 };
 use masu_core::size_class::{LAST_CLASS, UNIT, size_of_class};
 
@@ -124,10 +125,11 @@ impl Masu {
         heap: usize,
         class: usize,
     ) -> Option<u32> {
-        let line = &mut self.abandoned_lines[self.variant.line_of(class)];
-        caller.read(line);
-        let span = self.abandoned[class].front()?;
-        caller.locked(line, LISTED);
+        let line = self.variant.line_of(class);
+        caller.read(&mut self.abandoned_lines[line]);
+        let first = self.abandoned[class].front()?;
+        let span = self.nearest(caller, first);
+        caller.locked(&mut self.abandoned_lines[line], LISTED);
         self.abandoned[class].remove(&mut self.links, span);
         let s = &mut self.spans[span as usize];
         caller.atomic(&mut s.word);
@@ -137,6 +139,18 @@ impl Masu {
         (s.listed, s.former, s.owner) = (false, None, Some(heap as u32));
         self.tally.adopted += u64::from(!self.lends(heap));
         Some(span)
+    }
+
+    /// Of the first spans of a list, one of the caller's node; behind those whichever comes, and the first one if
+    /// none does. Where there is one node, the first one.
+    fn nearest(&mut self, caller: &Caller<'_>, first: u32) -> u32 {
+        if !self.variant.nodes || caller.machine.nodes.number == 1 {
+            return first;
+        }
+        let (links, pages) = (&self.links, &mut self.pages);
+        let mut all = std::iter::successors(Some(first), |&span| List::after(links, span));
+        let near = all.by_ref().take(NEAR_LOOKED_AT).find(|&span| pages.is_near(caller, span));
+        near.or_else(|| all.next()).unwrap_or(first)
     }
 
     /// Puts the former active span, none of whose blocks is free, where it belongs.
@@ -304,7 +318,11 @@ impl Masu {
                     break;
                 }
                 caller.discard(u64::from(s.free_ranges()));
-                s.purged |= s.free_pages();
+                let pages = s.free_pages();
+                let first = span as usize * PER_GRANULE;
+                let given = (0..PER_GRANULE).filter(|page| pages >> page & 1 != 0);
+                given.for_each(|page| caller.machine.nodes.forget(first + page));
+                s.purged |= pages;
                 s.looked = out;
                 list.remove(&mut self.links, span);
                 list.push_back(&mut self.links, span);

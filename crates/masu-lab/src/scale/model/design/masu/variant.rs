@@ -21,6 +21,8 @@ pub struct Variant {
     pub lists: bool,
     /// The shared arena has as many shards as the engine's comes to have, rather than one lock.
     pub lenders: bool,
+    /// A shard serves threads of one node, and spans that nobody owns go to threads of their node first.
+    pub nodes: bool,
 }
 
 /// See there.
@@ -29,7 +31,7 @@ const ENGINE: usize = usize::MAX;
 impl Default for Variant {
     /// The engine.
     fn default() -> Self {
-        Variant { shards: ENGINE, caches: true, lists: true, lenders: true }
+        Variant { shards: ENGINE, caches: true, lists: true, lenders: true, nodes: true }
     }
 }
 
@@ -62,7 +64,12 @@ impl fmt::Display for Variant {
             ENGINE => f.write_str("its shards")?,
             some => write!(f, "{some} shards")?,
         }
-        let more = [(self.caches, "caches"), (self.lists, "lists"), (self.lenders, "lenders")];
+        let more = [
+            (self.caches, "caches"),
+            (self.lists, "lists"),
+            (self.lenders, "lenders"),
+            (self.nodes, "nodes"),
+        ];
         more.into_iter().filter(|(has, _)| *has).try_for_each(|(_, what)| write!(f, ", {what}"))
     }
 }
@@ -76,14 +83,19 @@ impl FromStr for Variant {
         let Ok(shards) = shards.parse() else {
             bail!("`{shards}` is no number of shards; 0 stands for one for each core");
         };
-        let mut variant = Variant { shards, caches: false, lists: false, lenders: false };
+        let mut variant =
+            Variant { shards, caches: false, lists: false, lenders: false, nodes: false };
         for part in parts {
             match part {
                 "caches" => variant.caches = true,
                 "lists" => variant.lists = true,
                 "lenders" => variant.lenders = true,
+                "nodes" => variant.nodes = true,
                 other => {
-                    bail!("`+{other}` is nothing to add to shards: use +caches, +lists or +lenders")
+                    bail!(
+                        "`+{other}` is nothing to add to shards: use +caches, +lists, +lenders or \
+                         +nodes"
+                    )
                 }
             }
         }
@@ -97,11 +109,12 @@ mod tests {
 
     #[test]
     fn a_variant_is_what_its_words_say() {
-        let all: Variant = "0+caches+lists+lenders".parse().unwrap();
-        assert_eq!(all, Variant { shards: 0, caches: true, lists: true, lenders: true });
-        assert_eq!(all.to_string(), "a shard for each core, caches, lists, lenders");
+        let all: Variant = "0+caches+lists+lenders+nodes".parse().unwrap();
+        assert_eq!(all, Variant { shards: 0, ..Variant::default() });
+        assert_eq!(all.to_string(), "a shard for each core, caches, lists, lenders, nodes");
         let eight: Variant = "8".parse().unwrap();
-        assert_eq!(eight, Variant { shards: 8, caches: false, lists: false, lenders: false });
+        let none = Variant { caches: false, lists: false, lenders: false, nodes: false, shards: 8 };
+        assert_eq!(eight, none);
         for (text, way_out) in
             [("many", "0 stands for"), ("1+luck", "use +caches"), ("", "0 stands")]
         {

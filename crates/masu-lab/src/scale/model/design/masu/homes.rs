@@ -1,0 +1,65 @@
+//! From which shard a thread takes (the engine's `run/home`): by its number, or on a machine with several nodes by its
+//! node and by its number among the threads there.
+
+use super::super::Caller;
+
+/// See the module.
+pub struct Homes {
+    by_node: bool,
+    /// By thread: its node, and its home.
+    of: Vec<Option<(usize, usize)>>,
+    /// By node: how many homes it has given.
+    given: Vec<usize>,
+}
+
+impl Homes {
+    /// Nobody has one.
+    pub fn new(by_node: bool) -> Self {
+        Homes { by_node, of: Vec::new(), given: Vec::new() }
+    }
+
+    /// The caller's. It is noticed at once when the thread has moved.
+    pub fn of(&mut self, caller: &Caller<'_>) -> usize {
+        let (thread, nodes, node) = (caller.thread, caller.machine.nodes.number, caller.node());
+        if !self.by_node || nodes == 1 {
+            return thread;
+        }
+        self.of.resize(self.of.len().max(thread + 1), None);
+        self.given.resize(nodes, 0);
+        match self.of[thread] {
+            Some((of, home)) if of == node => home,
+            _ => {
+                let home = self.given[node] * nodes + node;
+                self.given[node] += 1;
+                self.of[thread] = Some((node, home));
+                home
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::super::machine::{COSTS, Machine};
+    use super::super::super::super::nodes::Nodes;
+    use super::*;
+
+    #[test]
+    fn threads_of_a_node_are_counted_and_counted_again_when_they_move() {
+        let mut machine = Machine::new(4, COSTS);
+        let home = |homes: &mut Homes, machine: &mut Machine, thread| {
+            homes.of(&Caller { machine, core: thread, thread })
+        };
+        let (mut homes, mut alike) = (Homes::new(true), Homes::new(false));
+        assert_eq!(home(&mut homes, &mut machine, 3), 3, "there is one node");
+        machine.nodes = Nodes::new(2, vec![0, 0, 1, 0]);
+        let all = |homes: &mut Homes, machine: &mut Machine| {
+            [0, 1, 2, 3].map(|thread| home(homes, machine, thread))
+        };
+        assert_eq!(all(&mut alike, &mut machine), [0, 1, 2, 3]);
+        assert_eq!(all(&mut homes, &mut machine), [0, 2, 1, 4]);
+        assert_eq!(all(&mut homes, &mut machine), [0, 2, 1, 4], "they stay");
+        machine.nodes.shift();
+        assert_eq!(all(&mut homes, &mut machine), [3, 5, 6, 7]);
+    }
+}
