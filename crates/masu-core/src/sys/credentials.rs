@@ -12,7 +12,8 @@ const LINES: [&[u8]; 6] = [b"Uid:", b"Gid:", b"Groups:", b"Cap", b"NoNewPrivs:",
 #[cold]
 #[inline(never)]
 pub fn mark() -> u64 {
-    let mut buffer = [0; 2048];
+    // All of these lines fit, unless there are many groups; stacks may be short.
+    let mut buffer = [0; 1280];
     let status = file::read(c"/proc/self/status", &mut buffer).unwrap_or(&[]);
     let says = |line: &&[u8]| LINES.iter().any(|start| line.starts_with(start));
     let lines = status.split(|&byte| byte == b'\n').filter(says);
