@@ -271,7 +271,8 @@ mod tests {
 
     #[test]
     fn marks_are_answered_and_read() {
-        let ran = shell("echo mark one 4096; read x; echo figure count 3; echo mark two; read x");
+        // The rest, two seconds, gives the sampler time to look.
+        let ran = shell("echo mark one 4096; read x; echo figure count 3; echo rest two; read x");
         let ran = ran.unwrap();
         let names: Vec<_> = ran.readings.iter().map(|reading| reading.name.as_str()).collect();
         assert_eq!(names, ["one", "two"]);
