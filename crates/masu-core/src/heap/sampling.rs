@@ -265,7 +265,8 @@ pub fn mute(muted: bool) -> bool {
     true
 }
 
-/// A tick has passed.
+/// A tick has passed. Always inlined, because every program gets here, and few need the rest of this file.
+#[inline(always)]
 pub(super) fn on_tick(heap: &Heap) {
     let Sampling { session, sample, pace, .. } = &heap.sampling;
     if pace.step() != 0 && session.get() != 0 {
