@@ -17,9 +17,15 @@ pub fn masu() -> Result<Arm> {
     Ok(Arm::preloading("masu", &masu_version(&library), library))
 }
 
-/// The same library under another policy: what tables call it, and the setting.
-const POLICIES: [(&str, &str); 2] =
-    [("masu-hardened", "policy:hardened"), ("masu-throughput", "policy:throughput")];
+/// jemalloc with its allocator of huge pages.
+pub const HPA: &str = "jemalloc-hpa";
+
+/// Allocators with a setting: what tables call them, whose library it is, the variable and its value.
+const SET: [(&str, &str, [&str; 2]); 3] = [
+    ("masu-hardened", "masu", ["MASU_CONF", "policy:hardened"]),
+    ("masu-throughput", "masu", ["MASU_CONF", "policy:throughput"]),
+    (HPA, "jemalloc", ["MALLOC_CONF", "hpa:true,background_thread:true"]),
+];
 
 /// The peers that could be built, in the order of the list, except the hardened ones.
 pub fn built_peers() -> Result<Vec<Arm>> {
@@ -60,9 +66,8 @@ pub fn named(name: &str) -> Result<Arm> {
         "glibc" => Ok(Arm::glibc()),
         "masu" => masu(),
         _ => {
-            if let Some((_, policy)) = POLICIES.iter().find(|it| it.0 == name) {
-                let settings = Some(["MASU_CONF", policy]);
-                return Ok(Arm { name: name.into(), settings, ..masu()? });
+            if let Some(&(_, whose, setting)) = SET.iter().find(|it| it.0 == name) {
+                return Ok(Arm { name: name.into(), settings: Some(setting), ..named(whose)? });
             }
             let mut built = preloaded()?;
             built.extend(linked()?);
@@ -70,9 +75,9 @@ pub fn named(name: &str) -> Result<Arm> {
             match built.into_iter().find(|arm| arm.name == name) {
                 Some(arm) => Ok(arm),
                 None => bail!(
-                    "no allocator called `{name}`; known: masu, {}, glibc, {}. `masu-lab peers` builds the peers",
-                    POLICIES.map(|it| it.0).join(", "),
-                    known.join(", ")
+                    "no allocator called `{name}`; known: masu, glibc, {}, {}. `masu-lab peers` builds the peers",
+                    known.join(", "),
+                    SET.map(|it| it.0).join(", ")
                 ),
             }
         }

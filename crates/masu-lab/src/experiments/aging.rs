@@ -18,13 +18,14 @@ use serde::Serialize;
 use super::child;
 use super::files::{Files, markdown};
 use super::middle;
+use crate::arm::{self, HPA};
 use crate::race::{self, machine::Machine};
-use crate::{arm, racing};
+use crate::racing;
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// A large heap for longer (10 GiB, three cycles, rests of two minutes), beside fewer allocators
+    /// A large heap for longer (10 GiB, rests of two minutes), beside fewer allocators
     #[arg(long)]
     large: bool,
     /// MiB of blocks
@@ -36,7 +37,7 @@ pub struct Options {
     )]
     mib: usize,
     /// How often parts of the heap are freed and filled again
-    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("large", "true", "3"))]
+    #[arg(long, value_name = "N", default_value_t = 3)]
     cycles: usize,
     /// Seconds of a rest, and of use after the last cycle
     #[arg(long, value_name = "S", default_value_t = 20, default_value_if("large", "true", "120"))]
@@ -53,9 +54,6 @@ pub struct Options {
 
 /// What masu without huge pages is called.
 const WITHOUT: &str = "masu, huge_pages:off";
-
-/// jemalloc with its allocator of huge pages.
-const HPA: &str = "jemalloc-hpa";
 
 /// The allocators beside a large heap: one without huge pages, and two that place blocks so that huge pages stay whole.
 const LARGE: [&str; 3] = ["glibc", "tcmalloc", HPA];
@@ -131,21 +129,13 @@ fn arms(options: &Options) -> Result<Vec<Arm>> {
     if !options.against.is_empty() || options.large {
         let named = options.against.iter().map(String::as_str);
         let names = if options.against.is_empty() { LARGE.to_vec() } else { named.collect() };
-        let others = names.into_iter().map(named_arm);
+        let others = names.into_iter().map(arm::named);
         return iter::once(Ok(masu)).chain(others).collect();
     }
     let settings = Some(["MASU_CONF", "huge_pages:off"]);
     let without = Arm { name: WITHOUT.into(), settings, ..masu.clone() };
-    let found = racing::PEERS.iter().chain([&HPA]).filter_map(|name| named_arm(name).ok());
+    let found = racing::PEERS.iter().chain([&HPA]).filter_map(|name| arm::named(name).ok());
     Ok([masu, without, Arm::glibc()].into_iter().chain(found).collect())
-}
-
-fn named_arm(name: &str) -> Result<Arm> {
-    if name != HPA {
-        return arm::named(name);
-    }
-    let settings = Some(["MALLOC_CONF", "hpa:true,background_thread:true"]);
-    Ok(Arm { name: HPA.into(), settings, ..arm::named("jemalloc")? })
 }
 
 fn once(arm: &Arm, options: &Options) -> Result<Run> {
