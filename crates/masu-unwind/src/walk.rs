@@ -88,11 +88,12 @@ impl Walk {
             let by_table = self.rule(place);
             if by_table.is_some() {
                 unknown = 0;
+            } else {
+                self.stack.seen.forget();
             }
             let rule = match by_table.or_else(|| self.by_epilogue()) {
                 Some(rule) => rule,
                 None => {
-                    self.stack.seen.forget();
                     let by_pointer = self.by_frame_pointer();
                     let is_known = by_pointer.is_none() && self.module.is_some();
                     unknown = if is_known { 0 } else { unknown + 1 };
@@ -154,7 +155,6 @@ impl Walk {
     #[cfg(target_arch = "x86_64")]
     #[cold]
     fn by_epilogue(&mut self) -> Option<Rule> {
-        self.stack.seen.forget();
         if self.exact { None } else { epilogue::rule(self.frame.pc, &mut self.stack) }
     }
 
