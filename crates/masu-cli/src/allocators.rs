@@ -258,25 +258,27 @@ impl Signature {
     }
 
     fn speaks_in(&self, elf: &Elf) -> bool {
-        let says = |&(start, end): &(&str, &str)| {
-            memmem::find(&elf.constants, format!("{start}{}", &end[1..]).as_bytes()).is_some()
-        };
+        let says = |&(start, end): &(&str, &str)| says(elf, &format!("{start}{}", &end[1..]));
         !self.texts.is_empty() && self.texts.iter().all(says)
     }
 
     /// Whether the program has it, but does not use it: CPython has mimalloc from 3.13 on, for builds without the global
     /// lock, and for `PYTHONMALLOC=mimalloc`.
     fn is_idle_in(&self, elf: &Elf) -> bool {
-        let says = |text: &str| memmem::find(&elf.constants, text.as_bytes()).is_some();
         self.name == "mimalloc"
-            && says("Unknown PYTHONMALLOC allocator")
-            && !says("free-threading build")
+            && says(elf, "Unknown PYTHONMALLOC allocator")
+            && !says(elf, "free-threading build")
     }
 
     /// Whether the program calls functions that masu lacks.
     fn is_called(&self, elf: &Elf) -> bool {
         elf.imported.iter().any(|name| self.own.iter().any(|own| name.starts_with(own)))
     }
+}
+
+/// Whether a text is among a file's constants.
+fn says(elf: &Elf, text: &str) -> bool {
+    memmem::find(&elf.constants, text.as_bytes()).is_some()
 }
 
 fn sanitizer(elf: &Elf) -> Option<Sanitizer> {

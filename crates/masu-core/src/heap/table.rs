@@ -118,7 +118,8 @@ fn make_next(role: Role) -> Option<&'static Heap> {
     Some(heap)
 }
 
-/// A heap for the shard of the shared arena of that number, by its index; `None` if memory is out. The caller has a lock further out.
+/// A heap for the shard of the shared arena of that number, by its index; `None` if memory is out. The caller has a
+/// lock further out.
 pub fn make_for_lending(number: usize) -> Option<u32> {
     let _guard = LOCK.lock();
     let heap = make_next(Role::SharedArena)?;

@@ -3,10 +3,10 @@
 //! Everything below this folder is raw: system calls by number ([`raw`]), memory mappings
 //! ([`mem`]), limits on them ([`rlimit`]), futex words ([`futex`]), barriers ([`barrier`]), the clock
 //! ([`time`]), processors ([`cpu`]), control groups ([`cgroup`]), the auxiliary vector ([`auxv`]), what the process may
-//! do ([`credentials`]), who may read it ([`ptracer`]), random words ([`random`]), the background thread's creation ([`thread`]), what is
-//! asked of the host C library when there is one ([`host`]), descriptors to write to ([`output`]), a handler of
-//! faults ([`signal`]) with a stack of its own (`aside`), tags of memory ([`tags`]), and the one way to die
-//! ([`fatal`]).
+//! do ([`credentials`]), who may read it ([`ptracer`]), random words ([`random`]), the background thread's creation
+//! ([`thread`]), what is asked of the host C library when there is one ([`host`]), descriptors to write to
+//! ([`output`]), a handler of faults ([`signal`]) with a stack of its own (`aside`), tags of memory ([`tags`]), and the
+//! one way to die ([`fatal`]).
 //!
 //! No call here touches `errno`, allocates, or takes a lock.
 
