@@ -3,6 +3,7 @@
 #include "doors.h"
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,66 @@ CASE(forks_beside_a_thread_that_only_frees_large_blocks) {
     }
     stop = 1;
     pthread_join(thread, NULL);
+}
+
+// ---- hundreds of threads, most of which sleep
+
+enum { many = 200, at_work = 4 };
+static sem_t sleep_until;
+static _Atomic(char *) passed_on[64];
+static void *sleep_on_a_block(void *unused) {
+    char *block = malloc(100);
+    block[0] = 1;
+    sem_wait(&sleep_until);
+    free(block);
+    return unused;
+}
+
+static void pass_on(uint64_t *random, int times) {
+    for (int i = 0; i < times; i++) {
+        size_t size = 16 + random_next(random) % 3000;
+        char *block = malloc(size);
+        memset(block, (char)size, size);
+        memcpy(block, &size, sizeof size);
+        block = __atomic_exchange_n(&passed_on[random_next(random) % 64], block, __ATOMIC_ACQ_REL);
+        if (block == NULL) continue;
+        memcpy(&size, block, sizeof size);
+        for (size_t at = sizeof size; at < size; at++) {
+            CHECK(block[at] == (char)size, "byte %zu of %zu: %d", at, size, block[at]);
+        }
+        free(block);
+    }
+}
+
+static void *work(void *seed) {
+    uint64_t random = (uintptr_t)seed;
+    while (!stop) pass_on(&random, 20);
+    return NULL;
+}
+
+CASE(forks_among_threads_that_work_in_turns) {
+    pthread_t threads[many + at_work];
+    sem_init(&sleep_until, 0, 0);
+    for (uintptr_t i = 0; i < many + at_work; i++) {
+        void *(*run)(void *) = i < many ? sleep_on_a_block : work;
+        CHECK(pthread_create(&threads[i], NULL, run, (void *)(i + 1)) == 0, "thread %zu", (size_t)i);
+    }
+    for (int n = 0; n < 200; n++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            uint64_t random = n;
+            // What the parent's threads were writing in that moment is theirs.
+            for (int i = 0; i < 64; i++) passed_on[i] = NULL;
+            pass_on(&random, 2000);
+            _exit(0);
+        }
+        int status;
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "fork %d: status %x", n, status);
+    }
+    stop = 1;
+    for (int i = 0; i < many; i++) sem_post(&sleep_until);
+    for (int i = 0; i < many + at_work; i++) pthread_join(threads[i], NULL);
 }
 
 // ---- a handler that starts a thread in the child, before the allocator's own handler runs there

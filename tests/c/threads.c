@@ -3,6 +3,7 @@
 #include "doors.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 static pthread_t start(void *(*body)(void *), void *argument) {
     pthread_t thread;
@@ -117,6 +118,52 @@ CASE(threads_free_each_others_blocks) {
     sleep_ms(seconds * 1000);
     stop = 1;
     for (int i = 0; i < threads; i++) pthread_join(ids[i], NULL);
+    empty_the_exchange();
+}
+
+// The same among hundreds of threads that sleep, each with a block of its own, and take part now and then.
+enum { sleepers = 300 };
+static sem_t turns[sleepers];
+static void *take_turns(void *number) {
+    uintptr_t me = (uintptr_t)number;
+    uint64_t random = me + 1;
+    void *kept = block_of_kind(me % 10, me);
+    for (;;) {
+        sem_wait(&turns[me]);
+        if (stop) break;
+        for (int i = 0; i < 40; i++) {
+            struct cell *mine = malloc(sizeof *mine);
+            mine->kind = random_next(&random) % 10;
+            mine->seed = random_next(&random);
+            mine->block = block_of_kind(mine->kind, mine->seed);
+            struct cell *theirs = __atomic_exchange_n(&exchange[random_next(&random) % slots], mine,
+                                                      __ATOMIC_ACQ_REL);
+            if (theirs == NULL) continue;
+            check_and_free(theirs->block, theirs->kind, theirs->seed);
+            free(theirs);
+        }
+        char *zeroed = calloc(1, 300);
+        for (int i = 0; i < 300; i++) CHECK(zeroed[i] == 0, "byte %d of calloc", i);
+        memset(zeroed, 1, 300);
+        zeroed = realloc(zeroed, 700);
+        for (int i = 0; i < 300; i++) CHECK(zeroed[i] == 1, "byte %d after realloc", i);
+        free(zeroed);
+        sem_post(&turns[random_next(&random) % sleepers]);
+    }
+    check_and_free(kept, me % 10, me);
+    return NULL;
+}
+
+CASE(threads_that_work_in_turns_free_each_others_blocks) {
+    pthread_t ids[sleepers];
+    stop = 0;
+    for (int i = 0; i < sleepers; i++) sem_init(&turns[i], 0, 0);
+    for (uintptr_t i = 0; i < sleepers; i++) ids[i] = start(take_turns, (void *)i);
+    for (int i = 0; i < 8; i++) sem_post(&turns[i * 31]);
+    sleep_ms(seconds * 1000);
+    stop = 1;
+    for (int i = 0; i < sleepers; i++) sem_post(&turns[i]);
+    for (int i = 0; i < sleepers; i++) pthread_join(ids[i], NULL);
     empty_the_exchange();
 }
 

@@ -205,7 +205,13 @@ fn of_threads() {
                 "cancelled_threads_clean_up",
             ],
         ),
-        ("overlap", &["threads_free_each_others_blocks"]),
+        (
+            "overlap",
+            &[
+                "threads_free_each_others_blocks",
+                "threads_that_work_in_turns_free_each_others_blocks",
+            ],
+        ),
         ("stack-hog", &["a_stack_of_16_kib_is_enough"]),
         ("key-per-thread", &["thousands_of_detached_threads"]),
     ];

@@ -17,6 +17,7 @@ mod threads {
         blocks_outlive_their_thread,
         blocks_of_a_dead_thread_can_be_reallocated_by_others,
         threads_free_each_others_blocks,
+        threads_that_work_in_turns_free_each_others_blocks,
         short_lived_threads_free_each_others_blocks,
         a_stack_of_16_kib_is_enough,
         cancelled_threads_clean_up,

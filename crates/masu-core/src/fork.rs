@@ -50,6 +50,7 @@ use crate::{hardened, purge, run, settings, sharding, sharing, space, span};
 fn each_inner_lock(f: fn(&'static Lock)) {
     let discard: &Lock = &DISCARD;
     arena::heap_locks_for_fork()
+        .chain(heap::processor_cache_locks_for_fork())
         .chain(heap::shared_arena_locks_for_fork())
         .chain([discard])
         .chain(span::abandoned::locks_for_fork())

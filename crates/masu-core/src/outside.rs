@@ -13,6 +13,7 @@
 
 mod layout;
 
+use crate::heap::processor_caches;
 use crate::prof::outside as profile;
 use crate::region;
 
@@ -73,6 +74,12 @@ pub enum Place {
     Arenas,
     /// The heap that lends blocks. Further ones are among those of threads: see [`LENDS`].
     SharedArena,
+    /// The caches of processors.
+    ProcessorCaches,
+    /// How many of them are in use.
+    ProcessorCachesInUse,
+    /// What they share of each class.
+    Depots,
     /// The account of the first shard of the page pool.
     Pages,
     /// The accounts of the other shards, by their numbers.
@@ -230,6 +237,9 @@ places! {
     left_heap = crate::heap::table::LEFT,
     arenas = crate::heap::arena::MADE,
     shared_arena = crate::heap::ARENA,
+    processor_caches = processor_caches::CACHES,
+    processor_caches_in_use = processor_caches::IN_USE,
+    depots = processor_caches::DEPOTS,
     pages = crate::ledger::FIRST,
     other_pages = crate::ledger::OTHERS,
     more_shards = crate::ledger::MORE_SHARDS,

@@ -59,6 +59,8 @@ pub const LEFT_FREE: u32 = 8 << 10;
 
 /// Heaps per processor from which on a process is oversubscribed. §4
 pub const OVERSUBSCRIBED_PER_PROCESSOR: u32 = 8;
+/// The same, however few processors there are.
+pub const OVERSUBSCRIBED_FROM: u32 = or_loom(OVERSUBSCRIBED_PER_PROCESSOR, 0);
 /// Heaps that never borrow from the shared arena, except in an oversubscribed process. †
 pub const NEVER_BORROW: u32 = or_loom(8, 3);
 /// Batches that a thread borrows before it gets a span of its own for the class. †
@@ -81,6 +83,19 @@ pub const fn most_lenders(processors: usize) -> usize {
     let most = most_shards(processors / PROCESSORS_PER_LENDER);
     if most < LENDERS { most } else { LENDERS }
 }
+
+// Caches per processor, in an oversubscribed process.
+
+/// Most caches, a power of two: processors beyond that share them.
+pub const PROCESSOR_CACHES: usize = or_loom(128, 2) as usize;
+/// Most blocks in a magazine, of which a cache has two for each class. §13
+pub const MAGAZINE_BLOCKS: usize = or_loom(32, 2) as usize;
+/// Most bytes in one, but a block at least. §13
+pub const MAGAZINE_BYTES: usize = 16 << 10;
+/// Processors up to which magazines are that long; with twice as many they are half as long. †
+pub const WHOLE_MAGAZINES_UP_TO: u32 = 16;
+/// Magazines of a class that all processors share. §13
+pub const DEPOT: usize = or_loom(4, 1) as usize;
 
 // The outbox.
 

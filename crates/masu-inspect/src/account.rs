@@ -155,7 +155,7 @@ pub struct Class {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Thread {
     /// The owner: `thread` and the number of its heap, `no thread` for memory that waits for the next one, `heap` for a
-    /// first-class heap, `shared arena` for the arena of threads with little demand.
+    /// first-class heap, `shared arena` for the arena of threads with little demand, `processors` for caches of processors.
     pub owner: String,
     /// Bytes of small blocks in its bins.
     pub bins: u64,

@@ -24,6 +24,8 @@ pub enum Owner {
     Arena(u64),
     /// The arena that lends blocks to threads with little demand.
     SharedArena,
+    /// The caches of processors.
+    Processors,
 }
 
 /// What one heap holds. Sizes are the blocks' sizes.
@@ -113,6 +115,7 @@ pub fn read(
     let shared = memory.filled(engine.address(Place::SharedArena), l.heap_len)?;
     reader.heap(&shared, Owner::SharedArena);
     reader.left();
+    reader.processors()?;
     Ok(reader.heaps)
 }
 
@@ -175,6 +178,39 @@ impl Reader<'_> {
             let owner = Owner::Waiting(index);
             self.heaps.held.push(Held { owner, bins, cache: 0, outbox: 0, flow: (0, 0) });
         }
+    }
+
+    /// Follows the magazines of all processors, and what these share.
+    fn processors(&mut self) -> Result<(), Error> {
+        let (engine, memory) = (self.engine, self.memory);
+        let l = &engine.layout;
+        let in_use = memory.word(engine.address(Place::ProcessorCachesInUse))?;
+        if in_use == 0 {
+            return Ok(());
+        }
+        let all = |place, n: u64| memory.filled(engine.address(place), n);
+        let caches = all(Place::ProcessorCaches, in_use * l.processor_stride)?;
+        let depots = all(Place::Depots, (l.last_class + 1) * l.depot_stride)?;
+        let (mut bins, mut flow) = (0, (0, 0));
+        for cache in caches.chunks_exact(l.processor_stride as usize) {
+            flow.0 += u64_at(cache, l.processor_allocated);
+            flow.1 += u64_at(cache, l.processor_deallocated);
+            for class in 1..=l.last_class {
+                let at = l.processor_magazines + class * l.processor_class + l.magazine_first;
+                for at in [at, at + l.magazine_stride] {
+                    bins += self.bin(u64_at(cache, at), Some(class as usize));
+                }
+            }
+        }
+        for (class, depot) in depots.chunks_exact(l.depot_stride as usize).enumerate().skip(1) {
+            for magazine in 0..l.depot_len {
+                let at = l.depot_magazines + magazine * l.magazine_stride + l.magazine_first;
+                bins += self.bin(u64_at(depot, at), Some(class));
+            }
+        }
+        let owner = Owner::Processors;
+        self.heaps.held.push(Held { owner, bins, cache: 0, outbox: 0, flow });
+        Ok(())
     }
 
     /// Returns a word of the window, if its page is resident.

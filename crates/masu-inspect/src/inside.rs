@@ -61,6 +61,7 @@ fn thread(held: &Held) -> Thread {
             Owner::Waiting(_) => "no thread".into(),
             Owner::Arena(index) => format!("heap {index}"),
             Owner::SharedArena => "shared arena".into(),
+            Owner::Processors => "processors".into(),
         },
         bins: held.bins,
         cache: held.cache,

@@ -44,6 +44,9 @@ pub fn read(process: u32) -> Result<Seen, Error> {
 
 /// The number of the heaps' counters.
 const COUNTERS: usize = 7;
+/// Among them, that of bytes put into bins, and that of blocks freed into others' spans.
+const REFILLED: usize = 1;
+const REMOTE: usize = 5;
 
 /// Returns the statistics of one copy, and the bytes that its threads have allocated.
 ///
@@ -77,6 +80,15 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
             count(engine, heap, &mut counters);
             cached += u64_at(heap, l.heap_cached);
             flow += u64_at(heap, l.heap_allocated);
+        }
+        let in_use = word(Place::ProcessorCachesInUse)?;
+        let caches =
+            memory.filled(engine.address(Place::ProcessorCaches), in_use * l.processor_stride)?;
+        for cache in caches.chunks_exact(l.processor_stride as usize) {
+            let bytes = u64_at(cache, l.processor_allocated);
+            flow += bytes;
+            counters[REFILLED] += bytes;
+            counters[REMOTE] += u64_at(cache, l.processor_taken);
         }
         let arenas = memory.filled(engine.base - l.arenas_below, f.arenas * l.arena_stride)?;
         for heap in arenas.chunks_exact(l.arena_stride as usize) {

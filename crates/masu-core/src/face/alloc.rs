@@ -36,6 +36,12 @@ pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
+    if heap::is_without() {
+        let p = heap::alloc_without_heap(size);
+        if !p.is_null() {
+            return p;
+        }
+    }
     if size > TABLE_MAX {
         let p = heap::alloc_small_any(size);
         if !p.is_null() {

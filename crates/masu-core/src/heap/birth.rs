@@ -1,7 +1,7 @@
 //! A thread's first allocation: its heap, and the promise to clean up at its exit.
 
 use super::tls::{current, set_current};
-use super::{Heap, Role, exit, table};
+use super::{Heap, Role, exit, processor_cache, table};
 use crate::region;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, shared_static};
 use crate::sys::{host, thread};
@@ -33,9 +33,19 @@ pub fn arm(heap: &'static Heap) -> bool {
 }
 
 /// The calling thread's heap, made now if it has none yet; `None` for a thread that is past its
-/// destructors or if memory is out.
+/// destructors, if memory is out, or if caches per processor suffice.
 #[inline]
 pub fn current_or_new() -> Option<&'static Heap> {
+    let heap = current();
+    if heap.role.get() == Role::Thread {
+        return Some(heap);
+    }
+    if processor_cache::suffices() { None } else { new() }
+}
+
+/// The same for a thread that asks for what only a heap has.
+#[cold]
+pub fn current_or_made() -> Option<&'static Heap> {
     let heap = current();
     if heap.role.get() == Role::Thread { Some(heap) } else { new() }
 }
@@ -43,7 +53,8 @@ pub fn current_or_new() -> Option<&'static Heap> {
 /// The same for a thread that frees a block of another one: none for its first such frees. On a thread that ends, past
 /// all destructors, the C library frees what it kept of earlier threads, and no call would end that heap.
 pub fn current_or_later() -> Option<&'static Heap> {
-    if current().role.get() == Role::Empty && !frees_many() { None } else { current_or_new() }
+    let waits = || processor_cache::suffices() || !frees_many();
+    if current().role.get() == Role::Empty && waits() { None } else { current_or_new() }
 }
 
 /// Frees of a thread without a heap after which it gets one. glibc keeps stacks of 40 MiB in all, five of the usual

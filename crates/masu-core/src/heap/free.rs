@@ -8,7 +8,7 @@ use super::fast::{self, Freed};
 use super::outbox::{Added, Outbox};
 use super::retain::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
-use super::{Heap, Role, arena, birth, shared_arena, suspect, thread_bytes};
+use super::{Heap, Role, arena, birth, processor_cache, shared_arena, suspect, thread_bytes};
 use crate::deferred;
 use crate::region::{self, Base, GRANULE};
 use crate::report::{self, Wrong};
@@ -80,11 +80,16 @@ pub unsafe fn free_of_others(p: *mut u8, granule: usize) -> Option<usize> {
     // SAFETY: invariant 1 of `region`, and passed on.
     unsafe {
         let class = span::page_map(granule as u32).class();
-        if !span::may_start(class, p.addr())
-            || heap.role.get() != Role::Thread
-            || Block::is_marked(p.cast())
-        {
+        if !span::may_start(class, p.addr()) || Block::is_marked(p.cast()) {
             return None;
+        }
+        if heap.role.get() != Role::Thread {
+            let taken = if processor_cache::suffices() {
+                processor_cache::free(granule as u32, class, p.cast(), true)
+            } else {
+                None
+            };
+            return taken.map(stale);
         }
         heap.outbox.put(heap, granule as u32, class, p.cast()).map(stale)
     }

@@ -42,6 +42,7 @@ mod handover;
 mod hardened;
 pub mod mode;
 pub mod outbox;
+mod processor_cache;
 mod refill;
 mod retain;
 pub mod sampling;
@@ -69,6 +70,10 @@ pub use flush::flush;
 pub use free::{add_to_chain, free_of_others, turn_of_chain};
 pub use hardened::{alloc_hardened, free_hardened_at_hand};
 pub use outbox::Added;
+pub use processor_cache::locks_for_fork as processor_cache_locks_for_fork;
+pub use processor_cache::{alloc_without_heap, is_without};
+#[cfg(not(loom))]
+pub use processor_cache::{counts as processor_counts, outside as processor_caches};
 pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
 #[cfg(not(loom))]
@@ -85,7 +90,7 @@ use crate::run::cache::RunCache;
 use crate::run::pool;
 use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
-use crate::stats::Counters;
+use crate::stats::{Counter, Counters};
 use crate::sync::AtomicU32;
 use crate::tuning::{LOOK_EVERY, LOOK_FREES, SHARING};
 use core::cell::Cell;

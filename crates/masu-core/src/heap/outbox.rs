@@ -21,7 +21,7 @@
 mod slot;
 
 use super::free::push;
-use super::{Heap, arena, shared_arena, table};
+use super::{Heap, arena, processor_cache, shared_arena, table};
 use crate::holder::{Holder, Total};
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, size_of_class};
@@ -214,7 +214,11 @@ impl Outbox {
             // SAFETY: passed on, and invariant 1: there is a chain, of this span.
             unsafe { slot.push(block) };
             outbox.send_here(Some(heap), span, class, slot, most)
-        } else if most == 1 || !outbox.holder.holds() || is_of_arena(span) {
+        } else if most == 1
+            || outbox.is_oversubscribed()
+            || !outbox.holder.holds()
+            || is_of_arena(span)
+        {
             drop(inside);
             // SAFETY: passed on.
             return unsafe { outbox.put(heap, span, class, block) };
@@ -242,6 +246,15 @@ impl Outbox {
         class: usize,
         block: *mut Block,
     ) -> Option<bool> {
+        let many = table::is_oversubscribed();
+        if many
+            && self.is_oversubscribed()
+            // SAFETY: passed on.
+            && let Some(released) = unsafe { processor_cache::free(span, class, block, false) }
+        {
+            heap.bytes.sub(size_of_class(class) as u64);
+            return Some(released);
+        }
         let inside = self.holder.enter()?;
         let mut slot = self.slot(span);
         let (mut evicted, mut old) = (NOTHING, NOTHING);
@@ -253,7 +266,7 @@ impl Outbox {
             if is_of_arena(span) {
                 return None;
             }
-            if table::is_oversubscribed() != self.is_oversubscribed() {
+            if many != self.is_oversubscribed() {
                 self.send_all(Some(heap));
                 self.mask.set(
                     if self.is_oversubscribed() { SLOTS } else { OVERSUBSCRIBED_SLOTS } as u32 - 1,

@@ -258,7 +258,7 @@ pub fn is_muted() -> bool {
 /// memory is out.
 #[cold]
 pub fn mute(muted: bool) -> bool {
-    let Some(heap) = super::birth::current_or_new() else { return false };
+    let Some(heap) = super::birth::current_or_made() else { return false };
     heap.sampling.muted.set(muted);
     // The next look draws a new distance.
     heap.sampling.leave_session();

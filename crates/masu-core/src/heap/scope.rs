@@ -44,7 +44,7 @@ impl Scope {
     /// reverse order of their making. The code that destroys the heap wholesale later answers for all
     /// that was allocated in the scope.
     pub unsafe fn open(arena: Option<&'static Arena>) -> Scope {
-        let heap = birth::current_or_new();
+        let heap = birth::current_or_made();
         let around = heap.map_or(null(), |heap| set(heap, arena.map_or(null(), from_ref)));
         Scope { heap, around, not_send: PhantomData }
     }

@@ -26,10 +26,11 @@
 use super::mode::Mode;
 use super::table::{self, SHARED_ARENA_ID, index_of};
 use super::tls::{current, make};
-use super::{Heap, Role, exit, free, refill, retain, sampling};
+use super::{Heap, Role, exit, free, processor_cache, refill, retain, sampling};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::region::{self, NIL};
+use crate::run::Home;
 use crate::settings;
 use crate::sharding::{self, Contention};
 use crate::size_class::{LAST_CLASS, row, size_of_class};
@@ -169,14 +170,13 @@ pub fn borrows(heap: &Heap, class: usize) -> bool {
 
 /// Fills a thread's empty bin from the shared arena and returns one block; null if memory is out.
 pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
-    let batches = heap.borrowed[row(class)].get();
-    heap.borrowed[row(class)].set((batches + 1).min(BATCHES));
     heap.zero.set(heap.zero.get() & !(1 << class));
-    heap.sent[row(class)].set(0);
-    let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
-    let want = (1usize << batches.min(BATCHES - 1)).min(most);
-    let (first, mut rest) = lend(lender_of(heap), class, want);
-    heap.bytes.add((want * size_of_class(class)) as u64);
+    let (first, mut rest, n) = if heap.mode() == Mode::Oversubscribed {
+        (processor_cache::alloc(class, false), null_mut(), 0)
+    } else {
+        lend(heap.runs.seat.home(), class, batch(heap, class))
+    };
+    heap.bytes.add(u64::from(n + 1) * size_of_class(class) as u64);
     if sampling::is_on() {
         // SAFETY: lent just now: a list of free blocks, which is this thread's.
         rest = unsafe { sampling::cut_borrowed(heap, class, first, rest) };
@@ -185,19 +185,37 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     first
 }
 
-/// The shard that a thread borrows from.
-fn lender_of(heap: &Heap) -> &'static Lender {
-    lender(heap.runs.seat.home().among(last_lender()))
+/// How many blocks of a class a thread borrows next.
+fn batch(heap: &Heap, class: usize) -> usize {
+    let batches = heap.borrowed[row(class)].get();
+    heap.borrowed[row(class)].set((batches + 1).min(BATCHES));
+    heap.sent[row(class)].set(0);
+    let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
+    (1usize << batches.min(BATCHES - 1)).min(most)
+}
+
+/// Whether an owner is a shard, or none: then no thread has a use for what is freed into its spans.
+pub fn serves(owner: u32) -> bool {
+    owner <= SHARED_ARENA_ID
+        || last_lender() != 0
+            && table::index_of_id(owner).is_some_and(|index| {
+                // SAFETY: invariant 4 of `heap`: of one that was made.
+                unsafe { table::at(index) }.live.load(Ordering::Relaxed) == table::LENDS
+            })
 }
 
 /// One block for a thread without a heap; null if memory is out.
 pub fn one(class: usize) -> *mut Block {
-    lend(&FIRST, class, 1).0
+    if processor_cache::suffices() {
+        return processor_cache::alloc(class, true);
+    }
+    lend(Home::ANY, class, 1).0
 }
 
-/// A block and a list of up to `want - 1` more.
-fn lend(lender: &'static Lender, class: usize, want: usize) -> (*mut Block, *mut Block) {
-    let Some(_guard) = lender.enter() else { return (null_mut(), null_mut()) };
+/// A block for a thread of that home, null if memory is out; a list of up to `want - 1` more, and how many those are.
+pub fn lend(home: Home, class: usize, want: usize) -> (*mut Block, *mut Block, u32) {
+    let lender = lender(home.among(last_lender()));
+    let Some(_guard) = lender.enter() else { return (null_mut(), null_mut(), 0) };
     let arena = lender.heap();
     arena.used[row(class)].set(Tick::now().into());
     let bin = arena.bin(class);
@@ -214,7 +232,7 @@ fn lend(lender: &'static Lender, class: usize, want: usize) -> (*mut Block, *mut
         head
     };
     let first = next();
-    let mut rest = null_mut();
+    let (mut rest, mut n) = (null_mut(), 0);
     for _ in 1..want {
         let block = next();
         if block.is_null() {
@@ -223,8 +241,9 @@ fn lend(lender: &'static Lender, class: usize, want: usize) -> (*mut Block, *mut
         // SAFETY: handed out just now to this thread.
         unsafe { Block::make_free(block, rest) };
         rest = block;
+        n += 1;
     }
-    (first, rest)
+    (first, rest, n)
 }
 
 /// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that only

@@ -7,7 +7,7 @@
 
 use super::retain::{self, give_up_partial};
 use super::tls::current;
-use super::{Heap, Role, handover, shared_arena};
+use super::{Heap, Role, handover, processor_cache, shared_arena};
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -20,6 +20,7 @@ const PAGES: u32 = (GRANULE / UNIT) as u32;
 /// Purges the free pages of abandoned spans: of those that have rested for a tick, or of `all`. Returns the
 /// bytes given back.
 pub fn purge_spans(all: bool) -> usize {
+    processor_cache::give_up_idle(all);
     shared_arena::give_up_idle(all);
     handover::give_up_idle(all);
     let mut bytes = super::arena::purge_spans(all);

@@ -17,7 +17,7 @@
 //! for more than it says.
 
 use super::tls::is_mine;
-use super::{arena, shared_arena, table};
+use super::{arena, processor_cache, shared_arena, table};
 use crate::region::{self, GRANULE, granule_address};
 use crate::report::{self, Wrong};
 use crate::span::{self, Block};
@@ -152,7 +152,8 @@ unsafe fn is_first(span: u32, block: *mut Block) -> bool {
     let mut found = free == block
         || u32::from(left) == at + 1
         || unsafe { span::remote(span) }.begins_with(at)
-        || shared_arena::begins_with(class, block);
+        || shared_arena::begins_with(class, block)
+        || processor_cache::holds(class, block);
     if let Some(heap) = arena::by_id(owner) {
         found |= heap.begins_with(class, block);
     }

@@ -11,7 +11,7 @@ use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
 use crate::sync::{AtomicU32, Ordering, shared_static};
-use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
+use crate::tuning::{OVERSUBSCRIBED_FROM, OVERSUBSCRIBED_PER_PROCESSOR};
 
 /// Id of the shared arena's first shard.
 pub const SHARED_ARENA_ID: u32 = 1;
@@ -213,10 +213,10 @@ pub fn is_alone() -> bool {
 }
 
 /// Whether there are many more threads than processors, so that most of them sleep.
+#[inline]
 pub fn is_oversubscribed() -> bool {
     let live = LIVE_COUNT.load(Ordering::Relaxed);
-    live > OVERSUBSCRIBED_PER_PROCESSOR
-        && live > OVERSUBSCRIBED_PER_PROCESSOR * settings::processors()
+    live > OVERSUBSCRIBED_FROM && live > OVERSUBSCRIBED_PER_PROCESSOR * settings::processors()
 }
 
 /// The lock, for fork.

@@ -169,16 +169,16 @@ pub fn settle() {
 }
 
 /// The calling thread's account; `None` for a thread past its destructors, or if there is no memory
-/// for a heap.
+/// for a heap. That of a thread that needed no heap before begins at zero.
 pub fn account() -> Option<&'static ThreadBytes> {
-    birth::current_or_new().map(|heap| &heap.bytes)
+    birth::current_or_made().map(|heap| &heap.bytes)
 }
 
 /// Counts a medium or huge block that the calling thread has allocated.
 #[inline]
 pub fn allocated(bytes: usize) {
-    if let Some(account) = account() {
-        account.add(bytes as u64);
+    if let Some(heap) = birth::current_or_new() {
+        heap.bytes.add(bytes as u64);
     }
 }
 
@@ -194,10 +194,10 @@ pub fn freed(bytes: usize) {
 /// Counts a medium or huge block that the calling thread has resized.
 pub fn resized(from: usize, to: usize) {
     if from != to
-        && let Some(account) = account()
+        && let Some(heap) = birth::current_or_new()
     {
-        account.sub(from as u64);
-        account.add(to as u64);
+        heap.bytes.sub(from as u64);
+        heap.bytes.add(to as u64);
     }
 }
 

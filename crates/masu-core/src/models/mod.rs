@@ -17,6 +17,7 @@
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
 //! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
 //! | [`handover`] | `heap/handover.rs`, `heap/table.rs`, on top of those |
+//! | [`processor_cache`] | `heap/processor_cache.rs` on top of those and of the shared arena |
 //! | [`shared_arena`] | `heap/shared_arena.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
@@ -58,6 +59,8 @@ mod lock;
 mod outbox;
 #[cfg(test)]
 mod pages;
+#[cfg(test)]
+mod processor_cache;
 #[cfg(test)]
 mod remote_word;
 #[cfg(test)]

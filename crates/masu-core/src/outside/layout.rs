@@ -15,6 +15,7 @@ use crate::hardened::table::{self, Entry, Kept};
 use crate::heap::arena::Arena;
 use crate::heap::arena::hooked::{Memory as Hooked, records_at};
 use crate::heap::outbox::Outbox;
+use crate::heap::processor_caches as caches;
 use crate::heap::thread_bytes::ThreadBytes;
 use crate::heap::{HEAP_AT, Heap};
 use crate::ledger::Pages;
@@ -29,7 +30,7 @@ use crate::space::Record;
 use crate::span::{Span, remote::RemoteWord};
 use crate::stack::Unwinder;
 use crate::stats::Counters;
-use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
+use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, DEPOT, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
 use core::mem::offset_of;
 
 /// Declares [`Layout`], all of words, and this engine's values.
@@ -223,6 +224,28 @@ layout! {
     counter_remote_frees = offset_of!(Counters, remote_frees),
     /// Medium blocks allocated.
     counter_medium_allocs = offset_of!(Counters, medium_allocs),
+    /// Bytes of a processor's cache of small blocks.
+    processor_stride = caches::BYTES[0],
+    /// In it, two magazines for each class, next to each other.
+    processor_magazines = caches::CACHE[0],
+    /// Bytes from those of one class to those of the next.
+    processor_class = caches::BYTES[2],
+    /// Blocks that it has taken in.
+    processor_taken = caches::CACHE[1],
+    /// Bytes that threads without a heap have allocated there.
+    processor_allocated = caches::CACHE[2],
+    /// Bytes that they have freed there.
+    processor_deallocated = caches::CACHE[3],
+    /// Bytes of a class's depot.
+    depot_stride = caches::BYTES[1],
+    /// In it, its magazines.
+    depot_magazines = caches::MAGAZINES[0],
+    /// How many it has.
+    depot_len = DEPOT,
+    /// Bytes of a magazine.
+    magazine_stride = caches::BYTES[3],
+    /// In it, its first block.
+    magazine_first = caches::MAGAZINES[1],
     /// The records of units of 2 MiB, which number from the base on.
     units_below = region::UNITS_BELOW,
     /// Bytes of one.

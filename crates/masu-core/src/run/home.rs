@@ -29,6 +29,13 @@ impl Home {
         Home(number)
     }
 
+    /// That of a thread without a heap, on this processor.
+    pub fn of_processor(processor: usize) -> Self {
+        let bits = NODES.bits.load(Ordering::Relaxed);
+        let node = if bits == 0 { 0 } else { cpu::node() & bits };
+        Home(processor * (bits + 1) + node)
+    }
+
     /// Its number.
     pub const fn number(self) -> usize {
         self.0

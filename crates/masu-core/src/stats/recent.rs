@@ -102,6 +102,9 @@ fn walk() -> Recent {
         }
     });
     arena::for_each_counters(add);
+    let (bytes, blocks) = heap::processor_counts();
+    s.refilled_bytes += bytes;
+    s.remote_frees += blocks;
     heap::for_each(|heap| s.thread_cached += heap.runs.bytes());
     r
 }

@@ -35,7 +35,14 @@ pub fn node() -> usize {
     noted(NODE).unwrap_or(0) as usize
 }
 
-/// Bytes from the start of a `struct rseq` to the node.
+/// The number of the processor on which the calling thread runs, where that is noted: from glibc 2.35 on.
+#[inline]
+pub fn number() -> Option<usize> {
+    noted(PROCESSOR).map(|number| number as usize)
+}
+
+/// Bytes from the start of a `struct rseq` to the processor, and to the node.
+const PROCESSOR: usize = 4;
 const NODE: usize = 20;
 
 /// What the kernel notes in the calling thread's `struct rseq`, at so many bytes from its start.
@@ -62,7 +69,6 @@ mod tests {
     /// As the kernel says itself.
     #[test]
     fn the_kernel_notes_processor_and_node_where_they_are_read() {
-        const PROCESSOR: usize = 4;
         // On all machines: by which number, see `kernel`.
         let now = || {
             let mut said = [0u32; 2];

@@ -86,15 +86,30 @@ pub mod barrier {
 
 /// Processors.
 pub mod cpu {
-    use std::cell::Cell;
+    use super::thread;
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
 
     std::thread_local! {
         static COUNT: Cell<u32> = const { Cell::new(1) };
+        /// Where threads run that do not run on the first processor.
+        static ELSEWHERE: RefCell<BTreeMap<usize, usize>> = const { RefCell::new(BTreeMap::new()) };
     }
 
     /// The number of processors.
     pub fn count() -> u32 {
         COUNT.get()
+    }
+
+    /// The processor on which the calling thread runs.
+    pub fn number() -> Option<usize> {
+        Some(ELSEWHERE.with_borrow(|map| map.get(&thread::pointer()).copied().unwrap_or(0)))
+    }
+
+    /// Moves the calling thread there.
+    #[cfg(test)]
+    pub fn run_on(number: usize) {
+        ELSEWHERE.with_borrow_mut(|map| map.insert(thread::pointer(), number));
     }
 
     /// There is one node.

@@ -7,6 +7,10 @@ use core::cell::Cell;
 pub struct Counter;
 
 impl Counter {
+    pub const fn new() -> Self {
+        Counter
+    }
+
     /// Counts nothing.
     pub fn add(&self, _: u64) {}
 }

@@ -26,7 +26,7 @@ std::thread_local! {
 pub fn begin(name: usize) {
     process::call(|| {
         set_current(&EMPTY);
-        let Some(heap) = birth::current_or_new() else {
+        let Some(heap) = birth::current_or_made() else {
             assert!(lock::fork::has_been(), "the world is out of heaps");
             return set_current(gone());
         };
@@ -42,6 +42,11 @@ pub fn begin(name: usize) {
 pub fn resume(name: usize) {
     // SAFETY: begun, and not another thread's.
     HEAPS.with_borrow(|heaps| set_current(unsafe { &*heaps[&name] }));
+}
+
+/// Leaves the calling thread without a heap until it goes on with one.
+pub fn pause() {
+    set_current(gone());
 }
 
 /// Ends the calling thread as its destructor does if a heap was already left: it gives everything up.

@@ -24,6 +24,8 @@ mod handover;
 mod mode;
 #[path = "../../../heap/outbox.rs"]
 pub mod outbox;
+#[path = "../../../heap/processor_cache.rs"]
+pub mod processor_cache;
 #[path = "../../../heap/refill.rs"]
 mod refill;
 #[path = "../../../heap/retain.rs"]
@@ -44,12 +46,13 @@ use crate::region::{HEAP_STRIDE, NIL};
 use crate::size_class::CLASSES;
 use crate::span::{Block, List};
 use crate::sync::AtomicU32;
-use absent::{Counters, block, scope, suspect, thread_bytes};
+use absent::{Counter, Counters, block, scope, suspect, thread_bytes};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::null_mut;
 use outbox::Outbox;
 
 pub use absent::{RunCache, arena, sampling};
+pub use processor_cache::locks_for_fork as processor_cache_locks_for_fork;
 pub use shared_arena::locks_for_fork as shared_arena_locks_for_fork;
 pub use table::lock_for_fork;
 

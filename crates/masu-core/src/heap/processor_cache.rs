@@ -1,0 +1,502 @@
+//! Caches per processor, for threads that work in turns.
+//!
+//! In a process with many more threads than processors most threads sleep, and what each keeps for itself serves
+//! nobody. So there a thread that would borrow from the shared arena keeps no free small blocks: it takes one from the
+//! cache of the processor that it runs on, and what it frees into spans that no thread owns goes to that cache.
+//!
+//! A cache has two magazines for each class, lists of free blocks (Bonwick and Adams, "Magazines and Vmem", 2001). A
+//! full one goes to the class's depot, which all processors share, and comes from there; so a block that is freed on
+//! one processor and needed on another takes part in a lock of the depot once in a magazine. What has no room there
+//! goes to the spans, those of one span in one push; what is missing there the shared arena lends.
+//!
+//! ```text
+//!  malloc ◀─┬─ loaded ⇄ previous ◀─magazine─▶ depot ─too many─▶ the spans' remote words
+//!  free  ───┘     (a processor's)                               │
+//!                      ▲────────────magazine──────────── shared arena
+//! ```
+//!
+//! Which processor a thread runs on is a hint that may be out of date: each cache has a lock. It is only tried, and the
+//! neighbour's after it: its holder may not be running. A thread that gets neither does without caches, as in any other
+//! process. Classes from which nobody has taken anything for a tick are emptied by the purge.
+//!
+//! Invariants:
+//! 1. the holder of a cache's or a depot's lock alone touches its magazines, except that [`bytes`] reads words.
+//! 2. a magazine's list has as many blocks as it says: marked, linked, and in no other list.
+//! 3. caches come into use under [`GROWTH`], which a fork has before it takes their locks. A magazine that another thread
+//!    carries from one place to the other in the moment of a fork is lost to the child, which cannot know of it.
+
+use super::tls::current;
+use super::{Counter, Role, free, sampling, shared_arena, table};
+use crate::lock::{CachePadded, Guard, Lock};
+use crate::region;
+use crate::run::Home;
+use crate::settings;
+use crate::sharding::GROWTH;
+use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, UNIT, class_of, row, size_of_class};
+use crate::span::{self, Block};
+use crate::sync::{
+    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
+};
+use crate::sys::{cpu, thread};
+use crate::tuning::{
+    DEPOT, MAGAZINE_BLOCKS, MAGAZINE_BYTES, PROCESSOR_CACHES, WHOLE_MAGAZINES_UP_TO,
+};
+use core::ptr::null_mut;
+
+/// A list of free blocks of a class.
+#[derive(Clone, Copy)]
+struct Magazine {
+    first: *mut Block,
+    n: u32,
+}
+
+const EMPTY: Magazine = Magazine { first: null_mut(), n: 0 };
+
+/// A processor's magazines of a class. The previous one is full, or empty, or was not full when it came.
+#[repr(C)]
+struct Pair {
+    loaded: Cell<Magazine>,
+    previous: Cell<Magazine>,
+    /// Whether it was used since the last tick.
+    used: Cell<bool>,
+}
+
+pub struct Cache {
+    lock: Lock,
+    /// Blocks taken in.
+    taken: Counter,
+    /// Bytes that threads without a heap have allocated and freed: nobody else counts them.
+    allocated: Counter,
+    deallocated: Counter,
+    pairs: [Pair; LAST_CLASS + 1],
+}
+
+/// What all processors share of a class.
+pub struct Depot {
+    lock: Lock,
+    full: [Cell<Magazine>; DEPOT],
+    used: Cell<bool>,
+}
+
+// SAFETY: invariant 1.
+unsafe impl Sync for Cache {}
+// SAFETY: invariant 1.
+unsafe impl Sync for Depot {}
+
+shared_static! {
+    /// The caches, by the lower bits of the processors' numbers. Those that are not in use are not resident.
+    pub static CACHES: [CachePadded<Cache>; PROCESSOR_CACHES] = array_of![CachePadded(Cache::new()); PROCESSOR_CACHES];
+}
+shared_static! {
+    pub static DEPOTS: [Depot; LAST_CLASS + 1] = array_of![Depot::new(); LAST_CLASS + 1];
+}
+shared_static! {
+    /// How many caches are in use, a power of two; 0 before the first time.
+    pub static IN_USE: AtomicUsize = AtomicUsize::new(0);
+}
+
+shared_static! {
+    /// How often magazines are halved. Written before caches are in use.
+    static SHIFT: AtomicU32 = AtomicU32::new(0);
+}
+
+/// Most blocks in a magazine, by class.
+static MOST: [u8; LAST_CLASS + 1] = {
+    let mut most = [0; LAST_CLASS + 1];
+    let mut class = 1;
+    while class <= LAST_CLASS {
+        let n = MAGAZINE_BYTES / SIZES[class] as usize;
+        most[class] = if n < MAGAZINE_BLOCKS { n as u8 } else { MAGAZINE_BLOCKS as u8 };
+        class += 1;
+    }
+    most
+};
+
+/// Most blocks in a magazine of a class: less where there are many processors, which all have some.
+#[inline]
+fn most(class: usize) -> u32 {
+    (u32::from(MOST[row(class)]) >> SHIFT.load(Ordering::Relaxed)).max(1)
+}
+
+impl Pair {
+    const_unless_loom! {
+        fn new() -> Self {
+            Pair { loaded: Cell::new(EMPTY), previous: Cell::new(EMPTY), used: Cell::new(false) }
+        }
+    }
+}
+
+impl Depot {
+    const_unless_loom! {
+        fn new() -> Self {
+            Depot {
+                lock: Lock::new(),
+                full: array_of![Cell::new(EMPTY); DEPOT],
+                used: Cell::new(false),
+            }
+        }
+    }
+
+    fn of(class: usize) -> &'static Depot {
+        &DEPOTS[row(class)]
+    }
+
+    /// A magazine; an empty one if there is none at hand.
+    fn take(&self) -> Magazine {
+        let Some(_guard) = self.lock.try_lock() else { return EMPTY };
+        self.used.set(true);
+        let full = self.full.iter().rev().find(|place| place.get().n != 0);
+        full.map_or(EMPTY, |place| place.replace(EMPTY))
+    }
+
+    /// Takes a magazine in, and returns what has no room: that one, or an empty one.
+    fn give(&self, magazine: Magazine) -> Magazine {
+        let Some(_guard) = self.lock.try_lock() else { return magazine };
+        self.used.set(true);
+        let room = self.full.iter().find(|place| place.get().n == 0);
+        room.map_or(magazine, |place| place.replace(magazine))
+    }
+}
+
+/// A cache of which the calling thread has the lock.
+struct Entered {
+    cache: &'static Cache,
+    _guard: Guard<'static>,
+}
+
+impl Cache {
+    const_unless_loom! {
+        fn new() -> Self {
+            Cache {
+                lock: Lock::new(),
+                taken: Counter::new(),
+                allocated: Counter::new(),
+                deallocated: Counter::new(),
+                pairs: array_of![Pair::new(); LAST_CLASS + 1],
+            }
+        }
+    }
+
+    /// That of the processor on which the calling thread runs, or its neighbour; `None` if both are taken.
+    #[inline(never)]
+    fn enter() -> Option<Entered> {
+        let mut in_use = IN_USE.load(Ordering::Acquire);
+        if in_use == 0 {
+            in_use = begin()?;
+        }
+        let number = processor() & (in_use - 1);
+        let entered = |number: usize| {
+            let cache: &'static Cache = &CACHES[number % PROCESSOR_CACHES].0;
+            cache.lock.try_lock().map(|_guard| Entered { cache, _guard })
+        };
+        entered(number).or_else(|| entered((number ^ 1) & (in_use - 1)))
+    }
+}
+
+/// The processor on which the calling thread runs. Where that is not known, threads are spread over all.
+#[inline]
+fn processor() -> usize {
+    cpu::number().unwrap_or_else(|| thread::pointer() / UNIT)
+}
+
+/// Whether a thread without a heap needs none: its small blocks come from here, and go here. A profile needs to know
+/// what each thread allocates.
+#[inline]
+pub fn suffices() -> bool {
+    table::is_oversubscribed() && !sampling::is_on()
+}
+
+/// Brings the caches into use, and returns how many there are.
+#[cold]
+#[inline(never)]
+fn begin() -> Option<usize> {
+    let _growth = GROWTH.try_lock()?;
+    let least = if cfg!(loom) { 2 } else { 1 };
+    let processors = (settings::processors() as usize).max(least);
+    let n = processors.next_power_of_two().min(PROCESSOR_CACHES);
+    let shift = (settings::processors() / WHOLE_MAGAZINES_UP_TO).max(1).ilog2();
+    SHIFT.store(shift, Ordering::Relaxed);
+    // Invariant 3.
+    IN_USE.store(n, Ordering::Release);
+    Some(n)
+}
+
+impl Entered {
+    fn pair(&self, class: usize) -> &Pair {
+        let pair = &self.cache.pairs[row(class)];
+        pair.used.set(true);
+        pair
+    }
+
+    /// A block of the class; null if there is none at hand.
+    #[inline]
+    fn pop(&self, class: usize) -> *mut Block {
+        let pair = self.pair(class);
+        let mut from = pair.loaded.get();
+        if from.n == 0 {
+            from = pair.previous.replace(EMPTY);
+            if from.n == 0 {
+                from = Depot::of(class).take();
+                if from.n == 0 {
+                    return null_mut();
+                }
+            }
+        }
+        let block = from.first;
+        // SAFETY: invariants 1 and 2: a free block, which is the lock's holder's.
+        unsafe {
+            pair.loaded.set(Magazine { first: (*block).next, n: from.n - 1 });
+            Block::hand_out(block);
+        }
+        block
+    }
+
+    /// Takes a freed block in. Returns a magazine for which there is no room, or an empty one.
+    ///
+    /// # Safety
+    /// As for [`free`](self::free).
+    #[inline]
+    unsafe fn push(&self, class: usize, block: *mut Block) -> Magazine {
+        let pair = self.pair(class);
+        let mut to = pair.loaded.get();
+        let mut surplus = EMPTY;
+        if to.n >= most(class) {
+            surplus = pair.previous.replace(to);
+            if surplus.n != 0 {
+                surplus = Depot::of(class).give(surplus);
+            }
+            to = EMPTY;
+        }
+        // SAFETY: passed on.
+        unsafe { Block::make_free(block, to.first) };
+        pair.loaded.set(Magazine { first: block, n: to.n + 1 });
+        self.cache.taken.add(1);
+        surplus
+    }
+
+    /// Takes a magazine in. Returns what has no room.
+    fn put(&self, class: usize, magazine: Magazine) -> Magazine {
+        let pair = self.pair(class);
+        for place in [&pair.loaded, &pair.previous] {
+            if place.get().n == 0 {
+                return place.replace(magazine);
+            }
+        }
+        Depot::of(class).give(magazine)
+    }
+}
+
+/// Whether the calling thread has no heap yet.
+#[inline(always)]
+pub fn is_without() -> bool {
+    current().role.get() == Role::Empty
+}
+
+/// A block of at least `size` bytes for a thread without a heap, if it needs none. Null if it does, or memory is out.
+#[inline(never)]
+pub fn alloc_without_heap(size: usize) -> *mut u8 {
+    if size <= SMALL_MAX && suffices() { alloc(class_of(size), true).cast() } else { null_mut() }
+}
+
+/// A block of the class, which is `counted` here if the thread has no heap; null if memory is out.
+pub fn alloc(class: usize, counted: bool) -> *mut Block {
+    if let Some(entered) = Cache::enter() {
+        if counted {
+            entered.cache.allocated.add(SIZES[row(class)].into());
+        }
+        let block = entered.pop(class);
+        if !block.is_null() {
+            return block;
+        }
+    }
+    refill(class)
+}
+
+/// The same from the shared arena, with more for those who come after.
+#[cold]
+#[inline(never)]
+fn refill(class: usize) -> *mut Block {
+    let home = Home::of_processor(processor());
+    let (first, rest, n) = shared_arena::lend(home, class, most(class) as usize);
+    let mut rest = Magazine { first: rest, n };
+    if rest.n != 0 {
+        if let Some(entered) = Cache::enter() {
+            rest = entered.put(class, rest);
+        }
+        // SAFETY: lent just now, and taken by no cache.
+        unsafe { give_back(class, rest) };
+    }
+    first
+}
+
+/// Frees a block of a class, which is `counted` here if the thread has no heap, if its span is no thread's. Returns
+/// whether a purge may have something to do now, or `None` if the block is still to be freed.
+///
+/// # Safety
+/// It must be a freed block of the span that the caller gives up.
+pub unsafe fn free(span: u32, class: usize, block: *mut Block, counted: bool) -> Option<bool> {
+    // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
+    if !shared_arena::serves(unsafe { span::page_map(span) }.owner.load(Ordering::Relaxed)) {
+        return None;
+    }
+    let entered = Cache::enter()?;
+    // SAFETY: passed on.
+    let surplus = unsafe { entered.push(class, block) };
+    if counted {
+        entered.cache.deallocated.add(SIZES[row(class)].into());
+    }
+    drop(entered);
+    // SAFETY: it has left the cache.
+    Some(surplus.n != 0 && unsafe { give_back(class, surplus) })
+}
+
+/// Gives a magazine's blocks back to their spans: those of a span in one push. Returns whether a purge may have
+/// something to do now.
+///
+/// # Safety
+/// The magazine must be the caller's alone.
+#[cold]
+#[inline(never)]
+unsafe fn give_back(class: usize, magazine: Magazine) -> bool {
+    let mut blocks = [null_mut::<Block>(); MAGAZINE_BLOCKS];
+    let n = (magazine.n as usize).min(MAGAZINE_BLOCKS);
+    let mut next = magazine.first;
+    for i in 0..n {
+        let block = next;
+        // SAFETY: invariant 2, and passed on.
+        next = unsafe { (*block).next };
+        // Sorted by address: so neighbours in a span come together.
+        let mut at = i;
+        while at != 0 && blocks[at - 1] > block {
+            blocks[at] = blocks[at - 1];
+            at -= 1;
+        }
+        blocks[at] = block;
+    }
+    let span_of = |block: &*mut Block| span::span_of(region::offset(block.cast()));
+    let mut released = false;
+    for of_span in blocks[..n].chunk_by(|a, b| span_of(a) == span_of(b)) {
+        let mut list = null_mut();
+        for &block in of_span.iter().rev() {
+            // SAFETY: as above.
+            unsafe { Block::make_free(block, list) };
+            list = block;
+        }
+        let [first, .., last] = of_span else {
+            let [only] = of_span else { continue };
+            let at = span::sixteenths(*only);
+            // SAFETY: as above: a freed block, which this gives up.
+            released |= unsafe { free::push(None, span_of(only), class, (at, at), 1) };
+            continue;
+        };
+        let ends = (span::sixteenths(*first), span::sixteenths(*last));
+        // SAFETY: as above: linked just now, of one span.
+        released |= unsafe { free::push(None, span_of(first), class, ends, of_span.len() as u32) };
+    }
+    released
+}
+
+/// Empties the classes that were not used since the last call, or `all`.
+pub fn give_up_idle(all: bool) {
+    for cache in CACHES.iter().take(IN_USE.load(Ordering::Acquire)) {
+        let Some(_guard) = cache.0.lock.enter() else { return };
+        for (class, pair) in cache.0.pairs.iter().enumerate() {
+            if !pair.used.replace(false) || all {
+                for magazine in [&pair.loaded, &pair.previous] {
+                    // SAFETY: invariants 1 and 2.
+                    unsafe { give_back(class, magazine.replace(EMPTY)) };
+                }
+            }
+        }
+    }
+    if IN_USE.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    for (class, depot) in DEPOTS.iter().enumerate() {
+        let Some(_guard) = depot.lock.enter() else { return };
+        if !depot.used.replace(false) || all {
+            for magazine in &depot.full {
+                // SAFETY: invariants 1 and 2.
+                unsafe { give_back(class, magazine.replace(EMPTY)) };
+            }
+        }
+    }
+}
+
+/// Whether a block of a class waits here, for code that suspects that it is free. What others have in their hands at
+/// the moment is not seen.
+#[cfg(not(loom))]
+pub fn holds(class: usize, block: *mut Block) -> bool {
+    let in_list = |magazine: &Cell<Magazine>| {
+        let mut at = magazine.get().first;
+        (0..magazine.get().n).any(|_| {
+            let found = at == block;
+            // SAFETY: invariants 1 and 2.
+            at = unsafe { (*at).next };
+            found
+        })
+    };
+    let in_use = IN_USE.load(Ordering::Acquire);
+    CACHES.iter().take(in_use).any(|cache| {
+        let Some(_guard) = cache.0.lock.try_lock() else { return false };
+        let pair = &cache.0.pairs[row(class)];
+        in_list(&pair.loaded) || in_list(&pair.previous)
+    }) || in_use != 0 && {
+        let Some(_guard) = Depot::of(class).lock.try_lock() else { return false };
+        Depot::of(class).full.iter().any(in_list)
+    }
+}
+
+/// What is counted here: bytes that threads without a heap have allocated, and blocks freed.
+#[cfg(not(loom))]
+pub fn counts() -> (u64, u64) {
+    let in_use = CACHES.iter().take(IN_USE.load(Ordering::Acquire));
+    in_use.fold((0, 0), |(bytes, blocks), CachePadded(cache)| {
+        (bytes + cache.allocated.get(), blocks + cache.taken.get())
+    })
+}
+
+/// For readers from outside.
+#[cfg(not(loom))]
+pub mod outside {
+    use super::{Cache, CachePadded, Depot, Magazine, Pair};
+    use core::mem::{offset_of, size_of};
+
+    pub use super::{CACHES, DEPOTS, IN_USE};
+
+    /// Bytes of a cache, of a depot, of a class's pair in a cache, and of a magazine.
+    pub const BYTES: [usize; 4] = [
+        size_of::<CachePadded<Cache>>(),
+        size_of::<Depot>(),
+        size_of::<Pair>(),
+        size_of::<Magazine>(),
+    ];
+    /// In a cache, the pairs, two magazines each; the counters of blocks taken, and of bytes allocated and freed.
+    pub const CACHE: [usize; 4] = [
+        offset_of!(Cache, pairs) + offset_of!(Pair, loaded),
+        offset_of!(Cache, taken),
+        offset_of!(Cache, allocated),
+        offset_of!(Cache, deallocated),
+    ];
+    /// In a depot, the magazines; in a magazine, the first block.
+    pub const MAGAZINES: [usize; 2] = [offset_of!(Depot, full), offset_of!(Magazine, first)];
+}
+
+/// Whether caches are in use.
+#[cfg(loom)]
+pub fn is_used() -> bool {
+    IN_USE.load(Ordering::Relaxed) != 0
+}
+
+/// The locks in their order, for a fork, which has [`GROWTH`].
+pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+    let in_use = IN_USE.load(Ordering::Acquire);
+    let depots = if in_use == 0 { 0 } else { DEPOTS.len() };
+    let caches = CACHES.iter().take(in_use).map(|cache| &cache.0.lock);
+    caches.chain(DEPOTS.iter().take(depots).map(|depot| &depot.lock))
+}
+
+// The model checker includes this file from elsewhere.
+#[cfg(all(test, not(loom)))]
+#[path = "processor_cache/tests.rs"]
+mod tests;

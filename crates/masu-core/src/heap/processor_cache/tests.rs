@@ -1,0 +1,234 @@
+//! Threads without a heap, and where their blocks go.
+
+use super::*;
+use crate::heap::{Heap, scope::Scope, suspect, thread_bytes};
+use crate::own_process::alone;
+use crate::span::{pool, span_of};
+use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
+use crate::{alloc, alloc_zeroed, dealloc, purge};
+use std::sync::Barrier;
+use std::thread;
+
+const SIZE: usize = 200;
+
+/// Runs `f` on a thread of its own in a process in which as many others have heaps, and sleep, as make it oversubscribed.
+fn among_many(f: impl FnOnce() + Send) {
+    let sleepers = OVERSUBSCRIBED_PER_PROCESSOR * settings::processors() + 1;
+    let (begun, done) = (Barrier::new(sleepers as usize + 1), Barrier::new(sleepers as usize + 1));
+    thread::scope(|scope| {
+        for _ in 0..sleepers {
+            scope.spawn(|| {
+                // SAFETY: a block that no other code knows.
+                unsafe { dealloc(alloc(SIZE)) };
+                begun.wait();
+                done.wait();
+            });
+        }
+        begun.wait();
+        assert!(table::is_oversubscribed());
+        let worked = scope.spawn(f).join();
+        done.wait();
+        assert!(worked.is_ok());
+    });
+}
+
+fn class() -> usize {
+    class_of(SIZE)
+}
+
+/// What the caches and the depot hold of the class.
+fn held() -> u32 {
+    let n = |magazine: &Cell<Magazine>| magazine.get().n;
+    let caches = CACHES.iter().map(|cache| {
+        let pair = &cache.0.pairs[class()];
+        n(&pair.loaded) + n(&pair.previous)
+    });
+    caches.sum::<u32>() + Depot::of(class()).full.iter().map(n).sum::<u32>()
+}
+
+fn free_all(blocks: &[*mut u8]) {
+    for &block in blocks {
+        // SAFETY: live blocks of the caller's, freed once.
+        unsafe { dealloc(block) };
+    }
+}
+
+#[test]
+fn a_thread_among_many_has_no_heap() {
+    alone!(a_thread_among_many_has_no_heap, || {
+        among_many(|| {
+            let (live, _) = table::counts();
+            let block = alloc(SIZE);
+            // SAFETY: so long.
+            unsafe { block.write_bytes(1, SIZE) };
+            free_all(&[block]);
+            assert!(is_without());
+            // The last freed block is the next one, unless the thread is moved meanwhile.
+            let comes_back = || {
+                let again = alloc_zeroed(SIZE);
+                // SAFETY: so long.
+                assert!((0..SIZE).all(|at| unsafe { again.add(at).read() } == 0));
+                free_all(&[again]);
+                again == block
+            };
+            assert!((0..100).any(|_| comes_back()));
+            // Medium blocks neither.
+            free_all(&[alloc(100 << 10)]);
+            assert!(is_without());
+            assert_eq!(table::counts().0, live);
+        });
+        // The others have ended.
+        thread::spawn(|| {
+            free_all(&[alloc(SIZE)]);
+            assert!(!is_without());
+        })
+        .join()
+        .expect("it ends");
+    });
+}
+
+#[test]
+fn who_asks_for_what_a_heap_has_gets_one() {
+    alone!(who_asks_for_what_a_heap_has_gets_one, || {
+        among_many(|| {
+            free_all(&[alloc(SIZE)]);
+            assert!(is_without());
+            // SAFETY: it is dropped at once.
+            drop(unsafe { Scope::open(None) });
+            assert!(!is_without());
+        });
+        among_many(|| {
+            let account = thread_bytes::account().expect("a heap");
+            let block = alloc(SIZE);
+            thread_bytes::settle();
+            // SAFETY: they can be read for ever.
+            let words = || unsafe { (*account.words().0, *account.words().1) };
+            let size = size_of_class(class()) as u64;
+            assert_eq!(words(), (size, 0));
+            free_all(&[block]);
+            thread_bytes::settle();
+            assert_eq!(words(), (size, size));
+        });
+    });
+}
+
+#[test]
+fn blocks_are_counted() {
+    alone!(blocks_are_counted, || {
+        among_many(|| {
+            let (bytes, blocks) = counts();
+            let mine: Vec<_> = (0..100).map(|_| alloc(SIZE)).collect();
+            free_all(&mine);
+            let size = size_of_class(class()) as u64;
+            assert_eq!(counts(), (bytes + 100 * size, blocks + 100));
+        });
+    });
+}
+
+/// What neither two magazines for each processor nor the depot take goes back to the spans, and the rest does when
+/// nobody has used it for a tick.
+#[test]
+fn idle_blocks_go_back_to_their_spans() {
+    alone!(idle_blocks_go_back_to_their_spans, || {
+        among_many(|| {
+            let blocks: Vec<_> = (0..10_000).map(|_| alloc(SIZE)).collect();
+            let before = pool::in_use();
+            free_all(&blocks);
+            let most = most(class()) * (2 * PROCESSOR_CACHES + DEPOT) as u32;
+            assert!((1..=most).contains(&held()), "{} blocks", held());
+            give_up_idle(false);
+            assert_ne!(held(), 0, "they were used just now");
+            give_up_idle(false);
+            assert_eq!(held(), 0);
+            purge::now();
+            assert!(pool::in_use() + 10 < before, "{} spans of {before}", pool::in_use());
+        });
+    });
+}
+
+/// In whatever list it is, and at whatever place.
+#[test]
+fn a_second_free_is_seen() {
+    alone!(a_second_free_is_seen, || {
+        among_many(|| {
+            let blocks: Vec<_> = (0..most(class()) as usize * 3).map(|_| alloc(SIZE)).collect();
+            free_all(&blocks);
+            for block in blocks {
+                assert!(holds(class(), block.cast()));
+                let span = span_of(region::offset(block));
+                // SAFETY: the span of a block of the engine.
+                let verdict = unsafe { suspect::judge(span, block.cast()) };
+                assert!(verdict == suspect::Verdict::Free);
+            }
+            let live = alloc(SIZE);
+            assert!(!holds(class(), live.cast()));
+            free_all(&[live]);
+        });
+    });
+}
+
+/// A thread that finds all locks taken has the shared arena, and its frees go to their spans.
+#[test]
+fn no_thread_waits_for_a_cache() {
+    alone!(no_thread_waits_for_a_cache, || {
+        among_many(|| {
+            free_all(&[alloc(SIZE)]);
+            let held_before = held();
+            let guards: Vec<_> = CACHES.iter().map(|cache| cache.0.lock.try_lock()).collect();
+            let blocks: Vec<_> = (0..500).map(|_| alloc(SIZE)).collect();
+            assert!(blocks.iter().all(|block| !block.is_null()));
+            free_all(&blocks);
+            drop(guards);
+            // What was lent beside the one that was asked for.
+            assert!(held() >= held_before);
+        });
+    });
+}
+
+/// A profile begins: it asks each thread.
+#[test]
+fn a_thread_that_is_sampled_has_a_heap() {
+    alone!(a_thread_that_is_sampled_has_a_heap, || {
+        among_many(|| {
+            free_all(&[alloc(SIZE)]);
+            assert!(is_without());
+            crate::profile::start(1 << 20).expect("it begins");
+            free_all(&[alloc(SIZE)]);
+            assert!(!is_without());
+            crate::profile::stop();
+        });
+    });
+}
+
+/// Blocks cross between processors in magazines: what one thread frees serves the next, wherever that runs.
+#[test]
+fn a_producer_and_a_consumer_need_few_spans() {
+    alone!(a_producer_and_a_consumer_need_few_spans, || {
+        among_many(|| {
+            let mut spans = 0;
+            for round in 0..200 {
+                let blocks: Vec<_> = (0..100).map(|_| alloc(SIZE) as usize).collect();
+                thread::spawn(move || {
+                    blocks.iter().for_each(|&block| free_all(&[block as *mut u8]))
+                })
+                .join()
+                .expect("it ends");
+                match round {
+                    100 => spans = pool::in_use(),
+                    101.. => assert!(pool::in_use() <= spans + 2),
+                    _ => {}
+                }
+            }
+        });
+    });
+}
+
+/// The heaps that there are, and no more: nothing of this is in one.
+#[test]
+fn magazines_are_bounded() {
+    for (class, &most) in MOST.iter().enumerate().skip(1) {
+        assert!((1..=MAGAZINE_BLOCKS).contains(&usize::from(most)));
+        assert!(most == 1 || usize::from(most) * size_of_class(class) <= MAGAZINE_BYTES);
+    }
+    assert!(size_of::<Cache>() < size_of::<Heap>());
+}
