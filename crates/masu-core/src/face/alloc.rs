@@ -36,7 +36,7 @@ pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
-    if heap::is_without() {
+    if heap::has_no_need_of_heap() {
         let p = heap::alloc_without_heap(size);
         if !p.is_null() {
             return p;

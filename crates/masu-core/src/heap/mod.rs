@@ -71,7 +71,7 @@ pub use free::{add_to_chain, free_of_others, turn_of_chain};
 pub use hardened::{alloc_hardened, free_hardened_at_hand};
 pub use outbox::Added;
 pub use processor_cache::locks_for_fork as processor_cache_locks_for_fork;
-pub use processor_cache::{alloc_without_heap, is_without};
+pub use processor_cache::{alloc_without_heap, serves_current as has_no_need_of_heap};
 #[cfg(not(loom))]
 pub use processor_cache::{counts as processor_counts, outside as processor_caches};
 pub use refill::alloc_small_slow;

@@ -20,37 +20,27 @@
 //! process. Classes from which nobody has taken anything for a tick are emptied by the purge.
 //!
 //! Invariants:
-//! 1. the holder of a cache's or a depot's lock alone touches its magazines, except that [`bytes`] reads words.
+//! 1. the holder of a cache's or a depot's lock alone touches its magazines, and the counters.
 //! 2. a magazine's list has as many blocks as it says: marked, linked, and in no other list.
 //! 3. caches come into use under [`GROWTH`], which a fork has before it takes their locks. A magazine that another thread
 //!    carries from one place to the other in the moment of a fork is lost to the child, which cannot know of it.
 
+#[path = "processor_cache/magazine.rs"]
+mod magazine;
+
 use super::tls::current;
-use super::{Counter, Role, free, sampling, shared_arena, table};
+use super::{Counter, Role, sampling, shared_arena, table};
 use crate::lock::{CachePadded, Guard, Lock};
-use crate::region;
 use crate::run::Home;
 use crate::settings;
 use crate::sharding::GROWTH;
-use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, UNIT, class_of, row, size_of_class};
-use crate::span::{self, Block};
-use crate::sync::{
-    AtomicU32, AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static,
-};
+use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, UNIT, class_of, row};
+use crate::span::{Block, page_map};
+use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
 use crate::sys::{cpu, thread};
-use crate::tuning::{
-    DEPOT, MAGAZINE_BLOCKS, MAGAZINE_BYTES, PROCESSOR_CACHES, WHOLE_MAGAZINES_UP_TO,
-};
+use crate::tuning::{DEPOT, PROCESSOR_CACHES};
 use core::ptr::null_mut;
-
-/// A list of free blocks of a class.
-#[derive(Clone, Copy)]
-struct Magazine {
-    first: *mut Block,
-    n: u32,
-}
-
-const EMPTY: Magazine = Magazine { first: null_mut(), n: 0 };
+use magazine::{EMPTY, Magazine, most};
 
 /// A processor's magazines of a class. The previous one is full, or empty, or was not full when it came.
 #[repr(C)]
@@ -93,29 +83,6 @@ shared_static! {
 shared_static! {
     /// How many caches are in use, a power of two; 0 before the first time.
     pub static IN_USE: AtomicUsize = AtomicUsize::new(0);
-}
-
-shared_static! {
-    /// How often magazines are halved. Written before caches are in use.
-    static SHIFT: AtomicU32 = AtomicU32::new(0);
-}
-
-/// Most blocks in a magazine, by class.
-static MOST: [u8; LAST_CLASS + 1] = {
-    let mut most = [0; LAST_CLASS + 1];
-    let mut class = 1;
-    while class <= LAST_CLASS {
-        let n = MAGAZINE_BYTES / SIZES[class] as usize;
-        most[class] = if n < MAGAZINE_BLOCKS { n as u8 } else { MAGAZINE_BLOCKS as u8 };
-        class += 1;
-    }
-    most
-};
-
-/// Most blocks in a magazine of a class: less where there are many processors, which all have some.
-#[inline]
-fn most(class: usize) -> u32 {
-    (u32::from(MOST[row(class)]) >> SHIFT.load(Ordering::Relaxed)).max(1)
 }
 
 impl Pair {
@@ -201,9 +168,15 @@ fn processor() -> usize {
 
 /// Whether a thread without a heap needs none: its small blocks come from here, and go here. A profile needs to know
 /// what each thread allocates.
-#[inline]
+#[inline(always)]
 pub fn suffices() -> bool {
     table::is_oversubscribed() && !sampling::is_on()
+}
+
+/// Whether the calling thread has no heap, and needs none.
+#[inline(always)]
+pub fn serves_current() -> bool {
+    current().role.get() == Role::Empty && suffices()
 }
 
 /// Brings the caches into use, and returns how many there are.
@@ -214,8 +187,7 @@ fn begin() -> Option<usize> {
     let least = if cfg!(loom) { 2 } else { 1 };
     let processors = (settings::processors() as usize).max(least);
     let n = processors.next_power_of_two().min(PROCESSOR_CACHES);
-    let shift = (settings::processors() / WHOLE_MAGAZINES_UP_TO).max(1).ilog2();
-    SHIFT.store(shift, Ordering::Relaxed);
+    magazine::bound(settings::processors());
     // Invariant 3.
     IN_USE.store(n, Ordering::Release);
     Some(n)
@@ -286,16 +258,11 @@ impl Entered {
     }
 }
 
-/// Whether the calling thread has no heap yet.
-#[inline(always)]
-pub fn is_without() -> bool {
-    current().role.get() == Role::Empty
-}
-
-/// A block of at least `size` bytes for a thread without a heap, if it needs none. Null if it does, or memory is out.
+/// A block of at least `size` bytes for a thread that this serves; null if it is not small, or memory is out.
+#[cold]
 #[inline(never)]
 pub fn alloc_without_heap(size: usize) -> *mut u8 {
-    if size <= SMALL_MAX && suffices() { alloc(class_of(size), true).cast() } else { null_mut() }
+    if size <= SMALL_MAX { alloc(class_of(size), true).cast() } else { null_mut() }
 }
 
 /// A block of the class, which is `counted` here if the thread has no heap; null if memory is out.
@@ -324,7 +291,7 @@ fn refill(class: usize) -> *mut Block {
             rest = entered.put(class, rest);
         }
         // SAFETY: lent just now, and taken by no cache.
-        unsafe { give_back(class, rest) };
+        unsafe { rest.give_back(class) };
     }
     first
 }
@@ -336,7 +303,7 @@ fn refill(class: usize) -> *mut Block {
 /// It must be a freed block of the span that the caller gives up.
 pub unsafe fn free(span: u32, class: usize, block: *mut Block, counted: bool) -> Option<bool> {
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
-    if !shared_arena::serves(unsafe { span::page_map(span) }.owner.load(Ordering::Relaxed)) {
+    if !shared_arena::serves(unsafe { page_map(span) }.owner.load(Ordering::Relaxed)) {
         return None;
     }
     let entered = Cache::enter()?;
@@ -347,77 +314,37 @@ pub unsafe fn free(span: u32, class: usize, block: *mut Block, counted: bool) ->
     }
     drop(entered);
     // SAFETY: it has left the cache.
-    Some(surplus.n != 0 && unsafe { give_back(class, surplus) })
-}
-
-/// Gives a magazine's blocks back to their spans: those of a span in one push. Returns whether a purge may have
-/// something to do now.
-///
-/// # Safety
-/// The magazine must be the caller's alone.
-#[cold]
-#[inline(never)]
-unsafe fn give_back(class: usize, magazine: Magazine) -> bool {
-    let mut blocks = [null_mut::<Block>(); MAGAZINE_BLOCKS];
-    let n = (magazine.n as usize).min(MAGAZINE_BLOCKS);
-    let mut next = magazine.first;
-    for i in 0..n {
-        let block = next;
-        // SAFETY: invariant 2, and passed on.
-        next = unsafe { (*block).next };
-        // Sorted by address: so neighbours in a span come together.
-        let mut at = i;
-        while at != 0 && blocks[at - 1] > block {
-            blocks[at] = blocks[at - 1];
-            at -= 1;
-        }
-        blocks[at] = block;
-    }
-    let span_of = |block: &*mut Block| span::span_of(region::offset(block.cast()));
-    let mut released = false;
-    for of_span in blocks[..n].chunk_by(|a, b| span_of(a) == span_of(b)) {
-        let mut list = null_mut();
-        for &block in of_span.iter().rev() {
-            // SAFETY: as above.
-            unsafe { Block::make_free(block, list) };
-            list = block;
-        }
-        let [first, .., last] = of_span else {
-            let [only] = of_span else { continue };
-            let at = span::sixteenths(*only);
-            // SAFETY: as above: a freed block, which this gives up.
-            released |= unsafe { free::push(None, span_of(only), class, (at, at), 1) };
-            continue;
-        };
-        let ends = (span::sixteenths(*first), span::sixteenths(*last));
-        // SAFETY: as above: linked just now, of one span.
-        released |= unsafe { free::push(None, span_of(first), class, ends, of_span.len() as u32) };
-    }
-    released
+    Some(surplus.n != 0 && unsafe { surplus.give_back(class) })
 }
 
 /// Empties the classes that were not used since the last call, or `all`.
+#[inline(always)]
 pub fn give_up_idle(all: bool) {
+    if IN_USE.load(Ordering::Relaxed) != 0 {
+        empty_idle(all);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn empty_idle(all: bool) {
     for cache in CACHES.iter().take(IN_USE.load(Ordering::Acquire)) {
         let Some(_guard) = cache.0.lock.enter() else { return };
         for (class, pair) in cache.0.pairs.iter().enumerate() {
             if !pair.used.replace(false) || all {
                 for magazine in [&pair.loaded, &pair.previous] {
                     // SAFETY: invariants 1 and 2.
-                    unsafe { give_back(class, magazine.replace(EMPTY)) };
+                    unsafe { magazine.replace(EMPTY).give_back(class) };
                 }
             }
         }
-    }
-    if IN_USE.load(Ordering::Relaxed) == 0 {
-        return;
     }
     for (class, depot) in DEPOTS.iter().enumerate() {
         let Some(_guard) = depot.lock.enter() else { return };
         if !depot.used.replace(false) || all {
             for magazine in &depot.full {
                 // SAFETY: invariants 1 and 2.
-                unsafe { give_back(class, magazine.replace(EMPTY)) };
+                unsafe { magazine.replace(EMPTY).give_back(class) };
             }
         }
     }

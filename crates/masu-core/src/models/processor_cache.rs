@@ -205,3 +205,22 @@ fn a_fork_against_a_full_cache() {
         other.join().unwrap();
     });
 }
+
+/// The purge empties the depot while a thread forks.
+#[test]
+fn a_fork_against_the_purge() {
+    check(2, || {
+        start();
+        process::interrupt_anywhere();
+        pause();
+        let blocks = [(); 7].map(|()| alloc(SIZE));
+        blocks.into_iter().for_each(free);
+        let other = spawn(rest);
+        fork(|| {
+            let blocks = [(); 7].map(|()| alloc(SIZE));
+            blocks.into_iter().for_each(free);
+            rest();
+        });
+        other.join().unwrap();
+    });
+}

@@ -109,11 +109,19 @@ fn unless_slow(make: &mut dyn FnMut() -> bool) -> bool {
     let (before, had) = (time::now_ms(), time::own_ms());
     let made = make();
     let (after, has) = (time::now_ms(), time::own_ms());
-    if has.saturating_sub(had) > SLOW || after.saturating_sub(before) > LONG {
-        // The kernel had to make room for this one: no huge page for a while.
-        SLOW_UNTIL.store(after + PAUSE, Ordering::Relaxed);
+    let pause = pause(has.saturating_sub(had), after.saturating_sub(before));
+    if pause != 0 {
+        SLOW_UNTIL.store(after + pause, Ordering::Relaxed);
     }
     made
+}
+
+/// How long no huge page is requested after one that took this long, in milliseconds of processor time and of the clock:
+/// the kernel had to make room for a slow one. So slow ones take a small part of the time, and one that was slow by chance
+/// costs little.
+fn pause(work: u64, took: u64) -> u64 {
+    let slow = work > SLOW || took > LONG;
+    if slow { (work.max(took) * PAUSE_TIMES).min(LONGEST_PAUSE) } else { 0 }
 }
 
 /// How many of the bytes in use the process inherited, if it was forked from one that held some MiB: they say nothing
@@ -144,5 +152,21 @@ static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
 const SLOW: u64 = 20;
 /// See [`SLOW`].
 const LONG: u64 = 200;
-/// Milliseconds without huge pages after a slow one.
-const PAUSE: u64 = 10_000;
+/// The pause after a slow one, in multiples of the time that it took, and the longest, in milliseconds.
+const PAUSE_TIMES: u64 = 20;
+/// See [`PAUSE_TIMES`].
+const LONGEST_PAUSE: u64 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_pages_take_a_small_part_of_the_time() {
+        assert_eq!(pause(SLOW, LONG), 0);
+        assert_eq!(pause(SLOW + 1, SLOW + 1), 420);
+        // Of which other threads had most.
+        assert_eq!(pause(1, LONG + 1), 4020);
+        assert_eq!(pause(2_000, 2_000), LONGEST_PAUSE);
+    }
+}

@@ -1,11 +1,13 @@
 //! Threads without a heap, and where their blocks go.
 
+use super::magazine::MOST;
 use super::*;
-use crate::heap::{Heap, scope::Scope, suspect, thread_bytes};
+use crate::heap::{Heap, Scope, sparse, suspect, thread_bytes};
 use crate::own_process::alone;
+use crate::size_class::size_of_class;
 use crate::span::{pool, span_of};
-use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
-use crate::{alloc, alloc_zeroed, dealloc, purge};
+use crate::tuning::{MAGAZINE_BLOCKS, MAGAZINE_BYTES, OVERSUBSCRIBED_PER_PROCESSOR};
+use crate::{alloc, alloc_zeroed, dealloc, region};
 use std::sync::Barrier;
 use std::thread;
 
@@ -30,6 +32,11 @@ fn among_many(f: impl FnOnce() + Send) {
         done.wait();
         assert!(worked.is_ok());
     });
+}
+
+/// Whether the calling thread has no heap.
+fn is_without() -> bool {
+    current().role.get() == Role::Empty
 }
 
 fn class() -> usize {
@@ -140,7 +147,7 @@ fn idle_blocks_go_back_to_their_spans() {
             assert_ne!(held(), 0, "they were used just now");
             give_up_idle(false);
             assert_eq!(held(), 0);
-            purge::now();
+            sparse::purge_spans(true);
             assert!(pool::in_use() + 10 < before, "{} spans of {before}", pool::in_use());
         });
     });
