@@ -7,8 +7,8 @@
 //! Lock order of the engine, outermost first; a thread only ever takes a lock to the right of the
 //! ones it holds:
 //!
-//! table of arenas → beginnings of the hardened heap → each arena (by index) → each shard of the shared arena (by
-//! number) → `DISCARD` → `abandoned[class]` (by class) → each shard of the pages (by number) → `space` → `heaps` →
+//! table of arenas → beginnings of the hardened heap → each arena (by index) → each cache of a processor (by number) →
+//! their depots (by class) → each shard of the shared arena (by number) → `DISCARD` → `abandoned[class]` (by class) → each shard of the pages (by number) → `space` → `heaps` →
 //! records of hook memory → the profile → pools of the hardened heap (by region) → its large blocks
 //!
 //! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. The same goes

@@ -14,6 +14,9 @@
 //!   └─ not this heap's ─▶ remote push, perhaps a claim; run; huge; foreign         [slow]
 //! ```
 //!
+//! A thread that begins in a process with many more threads than processors has no heap: its small blocks come from the
+//! cache of its processor ([`processor_cache`]), which serves those threads that have one instead of more spans, too.
+//!
 //! Besides threads' heaps there are [`arena`] ones, which programs make themselves; a [`Scope`]
 //! makes a thread's allocations come from one.
 //!

@@ -2,12 +2,13 @@
 //!
 //! In a process with many more threads than processors most threads sleep, and what each keeps for itself serves
 //! nobody. So there a thread that would borrow from the shared arena keeps no free small blocks: it takes one from the
-//! cache of the processor that it runs on, and what it frees into spans that no thread owns goes to that cache.
+//! cache of the processor that it runs on, and what it frees into spans that no thread owns goes to that cache. A thread
+//! that begins there needs no heap.
 //!
 //! A cache has two magazines for each class, lists of free blocks (Bonwick and Adams, "Magazines and Vmem", 2001). A
-//! full one goes to the class's depot, which all processors share, and comes from there; so a block that is freed on
-//! one processor and needed on another takes part in a lock of the depot once in a magazine. What has no room there
-//! goes to the spans, those of one span in one push; what is missing there the shared arena lends.
+//! full one goes to the class's depot, which all processors share, and comes from there: blocks that are freed on one
+//! processor and needed on another move many at a time. What has no room in the depot goes to the spans, those of one
+//! span in one push. The shared arena lends what is missing.
 //!
 //! ```text
 //!  malloc ◀─┬─ loaded ⇄ previous ◀─magazine─▶ depot ─too many─▶ the spans' remote words
@@ -16,14 +17,14 @@
 //! ```
 //!
 //! Which processor a thread runs on is a hint that may be out of date: each cache has a lock. It is only tried, and the
-//! neighbour's after it: its holder may not be running. A thread that gets neither does without caches, as in any other
-//! process. Classes from which nobody has taken anything for a tick are emptied by the purge.
+//! neighbour's after it, since its holder may not be running. A thread that gets neither does without caches, as in any
+//! other process. The purge empties the classes that nobody has used for a tick.
 //!
 //! Invariants:
-//! 1. the holder of a cache's or a depot's lock alone touches its magazines, and the counters.
+//! 1. the holder of a cache's or a depot's lock alone touches its magazines, and changes its counters.
 //! 2. a magazine's list has as many blocks as it says: marked, linked, and in no other list.
-//! 3. caches come into use under [`GROWTH`], which a fork has before it takes their locks. A magazine that another thread
-//!    carries from one place to the other in the moment of a fork is lost to the child, which cannot know of it.
+//! 3. caches come into use under [`GROWTH`], which a fork has before it takes their locks. A magazine that another
+//!    thread carries from one place to the other at the moment of a fork is lost to the child, which cannot know of it.
 
 #[path = "processor_cache/magazine.rs"]
 mod magazine;

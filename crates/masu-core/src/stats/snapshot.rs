@@ -16,7 +16,7 @@ use crate::{huge, purge, report};
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
 pub struct Stats {
-    /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins
+    /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins and processors' caches
     /// count as held.
     pub allocated: usize,
     /// Bytes in spans, runs and huge blocks that hold at least one block.
@@ -43,7 +43,7 @@ pub struct Stats {
     pub refilled_bytes: u64,
     /// Bytes given back to the kernel.
     pub purged_bytes: u64,
-    /// Heaps in use: threads that have allocated.
+    /// Heaps in use: threads that have allocated, except for those that need none because there are many.
     pub threads: u64,
     /// Heaps ever made.
     pub heaps: u64,
