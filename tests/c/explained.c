@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SMALL = 10000, MEDIUM = 100, LENT = 64 };
 
@@ -19,6 +20,23 @@ static void *wait_for_ever(void *unused) {
     pthread_mutex_lock(&never);
     pthread_mutex_lock(&never);
     return unused;
+}
+
+enum { MANY = 300 };
+static _Atomic int begun;
+
+/* A thread of many: the last ones have no heap. */
+static void *one_of_many(void *number) {
+    static char *some[MANY];
+    free(malloc(1));
+    if (number != NULL) {
+        for (int i = 0; i < MANY; i++) some[i] = memset(malloc(700), 1, 700);
+        for (int i = 0; i < MANY; i++) {
+            if (i % 3 != 0) free(some[i]);
+        }
+    }
+    begun++;
+    for (;;) pause();
 }
 
 static void step(void) {
@@ -45,5 +63,14 @@ int main(void) {
     while (!*(char *volatile *)&lent[LENT - 1]) {}
     for (int i = 0; i < 10; i++) free(lent[i]);
     step(); /* 10 blocks of 48 bytes on their way */
+    pthread_attr_t small_stack;
+    pthread_attr_init(&small_stack);
+    pthread_attr_setstacksize(&small_stack, 64 << 10);
+    int many = 8 * (int)sysconf(_SC_NPROCESSORS_ONLN) + 4;
+    for (int i = 0; i < many; i++) {
+        pthread_create(&thread, &small_stack, one_of_many, i == many - 1 ? &many : NULL);
+        while (begun != i + 1) usleep(100);
+    }
+    step(); /* 100 blocks of 768 bytes, and some that processors keep */
     return 0;
 }

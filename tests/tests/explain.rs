@@ -106,6 +106,12 @@ fn a_program_whose_memory_is_known() {
     let lent = next();
     assert_eq!(bytes(&lent, "live_huge"), 0, "{lent:#}");
     assert!(bytes(&lent, "outboxes") >= 480, "{lent:#}");
+    let turns = next();
+    assert!(near(class(&turns, 768), 100), "{turns:#}");
+    let threads = turns["threads"].as_array().expect("threads").iter();
+    let processors = threads.clone().find(|it| it["owner"] == "processors").expect("caches");
+    assert!(processors["bins"].as_u64() > Some(10 * 768), "{turns:#}");
+    assert!(processors["allocated"].as_u64() >= Some(300 * 768), "{turns:#}");
 }
 
 #[test]
