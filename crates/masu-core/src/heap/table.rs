@@ -216,7 +216,12 @@ pub fn is_alone() -> bool {
 #[inline]
 pub fn is_oversubscribed() -> bool {
     let live = LIVE_COUNT.load(Ordering::Relaxed);
-    live > OVERSUBSCRIBED_FROM && live > OVERSUBSCRIBED_PER_PROCESSOR * settings::processors()
+    live > OVERSUBSCRIBED_FROM && is_oversubscribed_by(live)
+}
+
+#[inline(never)]
+fn is_oversubscribed_by(live: u32) -> bool {
+    live > OVERSUBSCRIBED_PER_PROCESSOR * settings::processors()
 }
 
 /// The lock, for fork.
