@@ -268,24 +268,25 @@ pub fn alloc_without_heap(size: usize) -> *mut u8 {
 
 /// A block of the class, which is `counted` here if the thread has no heap; null if memory is out.
 pub fn alloc(class: usize, counted: bool) -> *mut Block {
-    if let Some(entered) = Cache::enter() {
-        if counted {
-            entered.cache.allocated.add(SIZES[row(class)].into());
-        }
-        let block = entered.pop(class);
-        if !block.is_null() {
-            return block;
-        }
+    let Some(entered) = Cache::enter() else { return lend(class, 1).0 };
+    if counted {
+        entered.cache.allocated.add(SIZES[row(class)].into());
     }
-    refill(class)
+    let block = entered.pop(class);
+    drop(entered);
+    if block.is_null() { refill(class) } else { block }
 }
 
-/// The same from the shared arena, with more for those who come after.
+/// A block from the shared arena, null if memory is out; a list of up to `want - 1` more, and how many those are.
+fn lend(class: usize, want: u32) -> (*mut Block, *mut Block, u32) {
+    shared_arena::lend(Home::of_processor(processor()), class, want as usize)
+}
+
+/// The same as [`alloc`] from the shared arena, with more for those who come after.
 #[cold]
 #[inline(never)]
 fn refill(class: usize) -> *mut Block {
-    let home = Home::of_processor(processor());
-    let (first, rest, n) = shared_arena::lend(home, class, most(class) as usize);
+    let (first, rest, n) = lend(class, most(class));
     let mut rest = Magazine { first: rest, n };
     if rest.n != 0 {
         if let Some(entered) = Cache::enter() {
