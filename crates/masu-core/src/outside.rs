@@ -74,7 +74,7 @@ pub enum Place {
     Arenas,
     /// The heap that lends blocks. Further ones are among those of threads: see [`LENDS`].
     SharedArena,
-    /// The caches of processors.
+    /// Where the caches of processors lie.
     ProcessorCaches,
     /// How many of them are in use.
     ProcessorCachesInUse,
@@ -237,7 +237,7 @@ places! {
     left_heap = crate::heap::table::LEFT,
     arenas = crate::heap::arena::MADE,
     shared_arena = crate::heap::ARENA,
-    processor_caches = processor_caches::CACHES,
+    processor_caches = processor_caches::AT,
     processor_caches_in_use = processor_caches::IN_USE,
     depots = processor_caches::DEPOTS,
     pages = crate::ledger::FIRST,

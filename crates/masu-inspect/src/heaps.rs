@@ -188,9 +188,10 @@ impl Reader<'_> {
         if in_use == 0 {
             return Ok(());
         }
-        let all = |place, n: u64| memory.filled(engine.address(place), n);
-        let caches = all(Place::ProcessorCaches, in_use * l.processor_stride)?;
-        let depots = all(Place::Depots, (l.last_class + 1) * l.depot_stride)?;
+        let at = memory.word(engine.address(Place::ProcessorCaches))?;
+        let caches = memory.filled(at, in_use * l.processor_stride)?;
+        let depots = engine.address(Place::Depots);
+        let depots = memory.filled(depots, (l.last_class + 1) * l.depot_stride)?;
         let (mut bins, mut flow) = (0, (0, 0));
         for cache in caches.chunks_exact(l.processor_stride as usize) {
             flow.0 += u64_at(cache, l.processor_allocated);

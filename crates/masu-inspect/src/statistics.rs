@@ -82,8 +82,10 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
             flow += u64_at(heap, l.heap_allocated);
         }
         let in_use = word(Place::ProcessorCachesInUse)?;
-        let caches =
-            memory.filled(engine.address(Place::ProcessorCaches), in_use * l.processor_stride)?;
+        let caches = match in_use {
+            0 => Vec::new(),
+            n => memory.filled(word(Place::ProcessorCaches)?, n * l.processor_stride)?,
+        };
         for cache in caches.chunks_exact(l.processor_stride as usize) {
             let bytes = u64_at(cache, l.processor_allocated);
             flow += bytes;

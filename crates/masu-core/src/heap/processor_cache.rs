@@ -31,6 +31,8 @@ mod magazine;
 
 use super::tls::current;
 use super::{Counter, Role, sampling, shared_arena, table};
+#[cfg(not(loom))]
+use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::run::Home;
 use crate::settings;
@@ -38,6 +40,8 @@ use crate::sharding::GROWTH;
 use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, UNIT, class_of, row};
 use crate::span::{Block, page_map};
 use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
+#[cfg(not(loom))]
+use crate::sys::mem;
 use crate::sys::{cpu, thread};
 use crate::tuning::{DEPOT, PROCESSOR_CACHES};
 use core::ptr::null_mut;
@@ -74,9 +78,13 @@ unsafe impl Sync for Cache {}
 // SAFETY: invariant 1.
 unsafe impl Sync for Depot {}
 
+/// Where the caches lie, by the lower bits of the processors' numbers: mapped when they come into use, so that no other
+/// process needs addresses for them.
+#[cfg(not(loom))]
+pub static AT: AtomicUsize = AtomicUsize::new(0);
+#[cfg(loom)]
 shared_static! {
-    /// The caches, by the lower bits of the processors' numbers. Those that are not in use are not resident.
-    pub static CACHES: [CachePadded<Cache>; PROCESSOR_CACHES] = array_of![CachePadded(Cache::new()); PROCESSOR_CACHES];
+    static CACHES: [CachePadded<Cache>; PROCESSOR_CACHES] = array_of![CachePadded(Cache::new()); PROCESSOR_CACHES];
 }
 shared_static! {
     pub static DEPOTS: [Depot; LAST_CLASS + 1] = array_of![Depot::new(); LAST_CLASS + 1];
@@ -86,11 +94,10 @@ shared_static! {
     pub static IN_USE: AtomicUsize = AtomicUsize::new(0);
 }
 
+#[cfg(loom)]
 impl Pair {
-    const_unless_loom! {
-        fn new() -> Self {
-            Pair { loaded: Cell::new(EMPTY), previous: Cell::new(EMPTY), used: Cell::new(false) }
-        }
+    fn new() -> Self {
+        Pair { loaded: Cell::new(EMPTY), previous: Cell::new(EMPTY), used: Cell::new(false) }
     }
 }
 
@@ -133,31 +140,67 @@ struct Entered {
 }
 
 impl Cache {
-    const_unless_loom! {
-        fn new() -> Self {
-            Cache {
-                lock: Lock::new(),
-                taken: Counter::new(),
-                allocated: Counter::new(),
-                deallocated: Counter::new(),
-                pairs: array_of![Pair::new(); LAST_CLASS + 1],
-            }
+    #[cfg(loom)]
+    fn new() -> Self {
+        Cache {
+            lock: Lock::new(),
+            taken: Counter::new(),
+            allocated: Counter::new(),
+            deallocated: Counter::new(),
+            pairs: array_of![Pair::new(); LAST_CLASS + 1],
         }
+    }
+
+    /// Those in use.
+    #[inline]
+    fn all() -> &'static [CachePadded<Cache>] {
+        // Acquire: the caches are mapped.
+        let n = IN_USE.load(Ordering::Acquire);
+        #[cfg(loom)]
+        return CACHES.get(..n).unwrap_or_default();
+        #[cfg(not(loom))]
+        match n {
+            0 => &[],
+            // SAFETY: mapped for so many, and never unmapped; all zero is an empty cache that nobody has locked.
+            _ => unsafe {
+                core::slice::from_raw_parts(
+                    core::ptr::with_exposed_provenance(AT.load(Ordering::Relaxed)),
+                    n,
+                )
+            },
+        }
+    }
+
+    /// Makes so many. Returns `false` if there is no memory for them.
+    #[cfg(not(loom))]
+    fn make(n: usize) -> bool {
+        let bytes = n * size_of::<CachePadded<Cache>>();
+        let Ok(at) = mem::map(bytes) else { return false };
+        ledger::TABLES.fetch_add(bytes, Ordering::Relaxed);
+        AT.store(at, Ordering::Relaxed);
+        true
+    }
+
+    /// They are there.
+    #[cfg(loom)]
+    fn make(_: usize) -> bool {
+        true
     }
 
     /// That of the processor on which the calling thread runs, or its neighbour; `None` if both are taken.
     #[inline(never)]
     fn enter() -> Option<Entered> {
-        let mut in_use = IN_USE.load(Ordering::Acquire);
-        if in_use == 0 {
-            in_use = begin()?;
+        let mut all = Cache::all();
+        if all.is_empty() {
+            begin();
+            all = Cache::all();
         }
-        let number = processor() & (in_use - 1);
+        let number = processor();
         let entered = |number: usize| {
-            let cache: &'static Cache = &CACHES[number % PROCESSOR_CACHES].0;
+            let CachePadded(cache) = all.get(number & all.len().wrapping_sub(1))?;
             cache.lock.try_lock().map(|_guard| Entered { cache, _guard })
         };
-        entered(number).or_else(|| entered((number ^ 1) & (in_use - 1)))
+        entered(number).or_else(|| entered(number ^ 1))
     }
 }
 
@@ -180,18 +223,19 @@ pub fn serves_current() -> bool {
     current().role.get() == Role::Empty && suffices()
 }
 
-/// Brings the caches into use, and returns how many there are.
+/// Brings the caches into use, if that is possible now.
 #[cold]
 #[inline(never)]
-fn begin() -> Option<usize> {
-    let _growth = GROWTH.try_lock()?;
+fn begin() {
+    let Some(_growth) = GROWTH.try_lock() else { return };
     let least = if cfg!(loom) { 2 } else { 1 };
-    let processors = (settings::processors() as usize).max(least);
-    let n = processors.next_power_of_two().min(PROCESSOR_CACHES);
-    magazine::bound(settings::processors());
-    // Invariant 3.
-    IN_USE.store(n, Ordering::Release);
-    Some(n)
+    let processors = settings::processors();
+    let n = (processors as usize).max(least).next_power_of_two().min(PROCESSOR_CACHES);
+    if IN_USE.load(Ordering::Relaxed) == 0 && Cache::make(n) {
+        magazine::bound(processors);
+        // Invariant 3.
+        IN_USE.store(n, Ordering::Release);
+    }
 }
 
 impl Entered {
@@ -330,7 +374,7 @@ pub fn give_up_idle(all: bool) {
 #[cold]
 #[inline(never)]
 fn empty_idle(all: bool) {
-    for cache in CACHES.iter().take(IN_USE.load(Ordering::Acquire)) {
+    for cache in Cache::all() {
         let Some(_guard) = cache.0.lock.enter() else { return };
         for (class, pair) in cache.0.pairs.iter().enumerate() {
             if !pair.used.replace(false) || all {
@@ -365,12 +409,11 @@ pub fn holds(class: usize, block: *mut Block) -> bool {
             found
         })
     };
-    let in_use = IN_USE.load(Ordering::Acquire);
-    CACHES.iter().take(in_use).any(|cache| {
+    Cache::all().iter().any(|cache| {
         let Some(_guard) = cache.0.lock.try_lock() else { return false };
         let pair = &cache.0.pairs[row(class)];
         in_list(&pair.loaded) || in_list(&pair.previous)
-    }) || in_use != 0 && {
+    }) || !Cache::all().is_empty() && {
         let Some(_guard) = Depot::of(class).lock.try_lock() else { return false };
         Depot::of(class).full.iter().any(in_list)
     }
@@ -379,8 +422,7 @@ pub fn holds(class: usize, block: *mut Block) -> bool {
 /// What is counted here: bytes that threads without a heap have allocated, and blocks freed.
 #[cfg(not(loom))]
 pub fn counts() -> (u64, u64) {
-    let in_use = CACHES.iter().take(IN_USE.load(Ordering::Acquire));
-    in_use.fold((0, 0), |(bytes, blocks), CachePadded(cache)| {
+    Cache::all().iter().fold((0, 0), |(bytes, blocks), CachePadded(cache)| {
         (bytes + cache.allocated.get(), blocks + cache.taken.get())
     })
 }
@@ -391,7 +433,7 @@ pub mod outside {
     use super::{Cache, CachePadded, Depot, Magazine, Pair};
     use core::mem::{offset_of, size_of};
 
-    pub use super::{CACHES, DEPOTS, IN_USE};
+    pub use super::{AT, DEPOTS, IN_USE};
 
     /// Bytes of a cache, of a depot, of a class's pair in a cache, and of a magazine.
     pub const BYTES: [usize; 4] = [
@@ -419,10 +461,10 @@ pub fn is_used() -> bool {
 
 /// The locks in their order, for a fork, which has [`GROWTH`].
 pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
-    let in_use = IN_USE.load(Ordering::Acquire);
-    let depots = if in_use == 0 { 0 } else { DEPOTS.len() };
-    let caches = CACHES.iter().take(in_use).map(|cache| &cache.0.lock);
-    caches.chain(DEPOTS.iter().take(depots).map(|depot| &depot.lock))
+    let caches = Cache::all();
+    let depots = if caches.is_empty() { 0 } else { DEPOTS.len() };
+    let depots = DEPOTS.iter().take(depots).map(|depot| &depot.lock);
+    caches.iter().map(|cache| &cache.0.lock).chain(depots)
 }
 
 // The model checker includes this file from elsewhere.

@@ -167,7 +167,6 @@ fn a_fork_against_an_allocation_and_a_free() {
 fn a_fork_against_the_first_use() {
     check(2, || {
         start();
-        process::interrupt_anywhere();
         let kept = alloc(SIZE);
         pause();
         let other = spawn(move || {

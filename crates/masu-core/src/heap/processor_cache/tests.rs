@@ -13,8 +13,16 @@ use std::thread;
 
 const SIZE: usize = 200;
 
+/// A scope ends before its threads have given their heaps back.
+fn await_the_end_of_others() {
+    while table::counts().0 > 1 {
+        thread::yield_now();
+    }
+}
+
 /// Runs `f` on a thread of its own in a process in which as many others have heaps, and sleep, as make it oversubscribed.
 fn among_many(f: impl FnOnce() + Send) {
+    await_the_end_of_others();
     let sleepers = OVERSUBSCRIBED_PER_PROCESSOR * settings::processors() + 1;
     let (begun, done) = (Barrier::new(sleepers as usize + 1), Barrier::new(sleepers as usize + 1));
     thread::scope(|scope| {
@@ -46,7 +54,7 @@ fn class() -> usize {
 /// What the caches and the depot hold of the class.
 fn held() -> u32 {
     let n = |magazine: &Cell<Magazine>| magazine.get().n;
-    let caches = CACHES.iter().map(|cache| {
+    let caches = Cache::all().iter().map(|cache| {
         let pair = &cache.0.pairs[class()];
         n(&pair.loaded) + n(&pair.previous)
     });
@@ -84,7 +92,7 @@ fn a_thread_among_many_has_no_heap() {
             assert!(is_without());
             assert_eq!(table::counts().0, live);
         });
-        // The others have ended.
+        await_the_end_of_others();
         thread::spawn(|| {
             free_all(&[alloc(SIZE)]);
             assert!(!is_without());
@@ -181,7 +189,7 @@ fn no_thread_waits_for_a_cache() {
         among_many(|| {
             free_all(&[alloc(SIZE)]);
             let held_before = held();
-            let guards: Vec<_> = CACHES.iter().map(|cache| cache.0.lock.try_lock()).collect();
+            let guards: Vec<_> = Cache::all().iter().map(|cache| cache.0.lock.try_lock()).collect();
             let blocks: Vec<_> = (0..500).map(|_| alloc(SIZE)).collect();
             assert!(blocks.iter().all(|block| !block.is_null()));
             free_all(&blocks);
