@@ -59,7 +59,7 @@ impl Magazine {
         let (mut n, mut next) = (0, self.first);
         for place in all.iter_mut().take(self.n as usize) {
             *place = next;
-            // SAFETY: invariant 2 of `processor_cache`, and passed on.
+            // SAFETY: invariant 2 of `heap::processor_cache`, and passed on.
             next = unsafe { (*next).next };
             n += 1;
         }
