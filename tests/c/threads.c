@@ -83,19 +83,22 @@ struct cell {
 static struct cell *_Atomic exchange[slots];
 static _Atomic int stop;
 
+// Puts a block of one of the first kinds into a slot, and checks and frees what was there.
+static void exchange_one(uint64_t *random, int first_kinds) {
+    struct cell *mine = malloc(sizeof *mine);
+    mine->kind = random_next(random) % first_kinds;
+    mine->seed = random_next(random);
+    mine->block = block_of_kind(mine->kind, mine->seed);
+    struct cell *theirs =
+        __atomic_exchange_n(&exchange[random_next(random) % slots], mine, __ATOMIC_ACQ_REL);
+    if (theirs == NULL) return;
+    check_and_free(theirs->block, theirs->kind, theirs->seed);
+    free(theirs);
+}
+
 static void *exchange_blocks(void *seed) {
     uint64_t random = (uintptr_t)seed;
-    while (!stop) {
-        struct cell *mine = malloc(sizeof *mine);
-        mine->kind = random_next(&random) % (random_next(&random) % 64 ? 9 : kinds);
-        mine->seed = random_next(&random);
-        mine->block = block_of_kind(mine->kind, mine->seed);
-        struct cell *theirs = __atomic_exchange_n(&exchange[random_next(&random) % slots], mine,
-                                                  __ATOMIC_ACQ_REL);
-        if (theirs == NULL) continue;
-        check_and_free(theirs->block, theirs->kind, theirs->seed);
-        free(theirs);
-    }
+    while (!stop) exchange_one(&random, random_next(&random) % 64 ? 9 : kinds);
     return NULL;
 }
 
@@ -131,17 +134,7 @@ static void *take_turns(void *number) {
     for (;;) {
         sem_wait(&turns[me]);
         if (stop) break;
-        for (int i = 0; i < 40; i++) {
-            struct cell *mine = malloc(sizeof *mine);
-            mine->kind = random_next(&random) % 10;
-            mine->seed = random_next(&random);
-            mine->block = block_of_kind(mine->kind, mine->seed);
-            struct cell *theirs = __atomic_exchange_n(&exchange[random_next(&random) % slots], mine,
-                                                      __ATOMIC_ACQ_REL);
-            if (theirs == NULL) continue;
-            check_and_free(theirs->block, theirs->kind, theirs->seed);
-            free(theirs);
-        }
+        for (int i = 0; i < 40; i++) exchange_one(&random, 10);
         char *zeroed = calloc(1, 300);
         for (int i = 0; i < 300; i++) CHECK(zeroed[i] == 0, "byte %d of calloc", i);
         memset(zeroed, 1, 300);
@@ -170,17 +163,7 @@ CASE(threads_that_work_in_turns_free_each_others_blocks) {
 // The same, with threads that end and start all the time.
 static void *exchange_briefly(void *seed) {
     uint64_t random = (uintptr_t)seed;
-    for (int i = 0; i < 200; i++) {
-        struct cell *mine = malloc(sizeof *mine);
-        mine->kind = random_next(&random) % 10;
-        mine->seed = random_next(&random);
-        mine->block = block_of_kind(mine->kind, mine->seed);
-        struct cell *theirs = __atomic_exchange_n(&exchange[random_next(&random) % slots], mine,
-                                                  __ATOMIC_ACQ_REL);
-        if (theirs == NULL) continue;
-        check_and_free(theirs->block, theirs->kind, theirs->seed);
-        free(theirs);
-    }
+    for (int i = 0; i < 200; i++) exchange_one(&random, 10);
     return NULL;
 }
 

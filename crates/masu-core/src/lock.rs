@@ -8,8 +8,9 @@
 //! ones it holds:
 //!
 //! table of arenas → beginnings of the hardened heap → each arena (by index) → each cache of a processor (by number) →
-//! their depots (by class) → each shard of the shared arena (by number) → `DISCARD` → `abandoned[class]` (by class) → each shard of the pages (by number) → `space` → `heaps` →
-//! records of hook memory → the profile → pools of the hardened heap (by region) → its large blocks
+//! their depots (by class) → each shard of the shared arena (by number) → `DISCARD` → `abandoned[class]` (by class) →
+//! each shard of the pages (by number) → `space` → `heaps` → records of hook memory → the profile → pools of the
+//! hardened heap (by region) → its large blocks
 //!
 //! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. The same goes
 //! for the lock of the growth of shards (`sharding`), which a fork takes after the table of arenas.
