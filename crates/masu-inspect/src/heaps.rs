@@ -119,6 +119,17 @@ pub fn read(
     Ok(reader.heaps)
 }
 
+/// Reads the caches of processors, one after the other; none before the first use.
+pub(crate) fn processor_caches(memory: &Memory, engine: &Engine) -> Result<Vec<u8>, Error> {
+    match memory.word(engine.address(Place::ProcessorCachesInUse))? {
+        0 => Ok(Vec::new()),
+        n => {
+            let at = memory.word(engine.address(Place::ProcessorCaches))?;
+            memory.filled(at, n * engine.layout.processor_stride)
+        }
+    }
+}
+
 impl Reader<'_> {
     fn heap(&mut self, heap: &[u8], owner: Owner) {
         let l = &self.engine.layout;
@@ -184,12 +195,10 @@ impl Reader<'_> {
     fn processors(&mut self) -> Result<(), Error> {
         let (engine, memory) = (self.engine, self.memory);
         let l = &engine.layout;
-        let in_use = memory.word(engine.address(Place::ProcessorCachesInUse))?;
-        if in_use == 0 {
+        let caches = processor_caches(memory, engine)?;
+        if caches.is_empty() {
             return Ok(());
         }
-        let at = memory.word(engine.address(Place::ProcessorCaches))?;
-        let caches = memory.filled(at, in_use * l.processor_stride)?;
         let depots = engine.address(Place::Depots);
         let depots = memory.filled(depots, (l.last_class + 1) * l.depot_stride)?;
         let (mut bins, mut flow) = (0, (0, 0));

@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
 use crate::hardened;
+use crate::heaps;
 use crate::memory::Memory;
 use crate::tables::{Tables, u32_at, u64_at};
 
@@ -81,11 +82,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
             cached += u64_at(heap, l.heap_cached);
             flow += u64_at(heap, l.heap_allocated);
         }
-        let in_use = word(Place::ProcessorCachesInUse)?;
-        let caches = match in_use {
-            0 => Vec::new(),
-            n => memory.filled(word(Place::ProcessorCaches)?, n * l.processor_stride)?,
-        };
+        let caches = heaps::processor_caches(memory, engine)?;
         for cache in caches.chunks_exact(l.processor_stride as usize) {
             let bytes = u64_at(cache, l.processor_allocated);
             flow += bytes;

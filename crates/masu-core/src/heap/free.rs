@@ -85,7 +85,7 @@ pub unsafe fn free_of_others(p: *mut u8, granule: usize) -> Option<usize> {
         }
         if heap.role.get() != Role::Thread {
             let taken = if processor_cache::suffices() {
-                processor_cache::free(granule as u32, class, p.cast(), true)
+                processor_cache::free(granule as u32, class, p.cast())
             } else {
                 None
             };

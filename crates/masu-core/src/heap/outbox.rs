@@ -250,7 +250,7 @@ impl Outbox {
         if many
             && self.is_oversubscribed()
             // SAFETY: passed on.
-            && let Some(released) = unsafe { processor_cache::free(span, class, block, false) }
+            && let Some(released) = unsafe { processor_cache::free(span, class, block) }
         {
             heap.bytes.sub(size_of_class(class) as u64);
             return Some(released);

@@ -223,6 +223,11 @@ pub fn serves_current() -> bool {
     current().role.get() == Role::Empty && suffices()
 }
 
+/// Whether the calling thread's heap counts what it allocates and frees.
+fn has_account() -> bool {
+    current().role.get() == Role::Thread
+}
+
 /// Brings the caches into use, if that is possible now.
 #[cold]
 #[inline(never)]
@@ -307,13 +312,13 @@ impl Entered {
 #[cold]
 #[inline(never)]
 pub fn alloc_without_heap(size: usize) -> *mut u8 {
-    if size <= SMALL_MAX { alloc(class_of(size), true).cast() } else { null_mut() }
+    if size <= SMALL_MAX { alloc(class_of(size)).cast() } else { null_mut() }
 }
 
-/// A block of the class, which is `counted` here if the thread has no heap; null if memory is out.
-pub fn alloc(class: usize, counted: bool) -> *mut Block {
+/// A block of the class; null if memory is out.
+pub fn alloc(class: usize) -> *mut Block {
     let Some(entered) = Cache::enter() else { return lend(class, 1).0 };
-    if counted {
+    if !has_account() {
         entered.cache.allocated.add(SIZES[row(class)].into());
     }
     let block = entered.pop(class);
@@ -342,12 +347,12 @@ fn refill(class: usize) -> *mut Block {
     first
 }
 
-/// Frees a block of a class, which is `counted` here if the thread has no heap, if its span is no thread's. Returns
-/// whether a purge may have something to do now, or `None` if the block is still to be freed.
+/// Frees a block of a class, if its span is no thread's. Returns whether a purge may have something to do now, or
+/// `None` if the block is still to be freed.
 ///
 /// # Safety
 /// It must be a freed block of the span that the caller gives up.
-pub unsafe fn free(span: u32, class: usize, block: *mut Block, counted: bool) -> Option<bool> {
+pub unsafe fn free(span: u32, class: usize, block: *mut Block) -> Option<bool> {
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     if !shared_arena::serves(unsafe { page_map(span) }.owner.load(Ordering::Relaxed)) {
         return None;
@@ -355,7 +360,7 @@ pub unsafe fn free(span: u32, class: usize, block: *mut Block, counted: bool) ->
     let entered = Cache::enter()?;
     // SAFETY: passed on.
     let surplus = unsafe { entered.push(class, block) };
-    if counted {
+    if !has_account() {
         entered.cache.deallocated.add(SIZES[row(class)].into());
     }
     drop(entered);

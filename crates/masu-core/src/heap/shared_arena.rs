@@ -173,7 +173,7 @@ pub fn borrows(heap: &Heap, class: usize) -> bool {
 pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     heap.zero.set(heap.zero.get() & !(1 << class));
     let (first, mut rest, n) = if heap.mode() == Mode::Oversubscribed {
-        (processor_cache::alloc(class, false), null_mut(), 0)
+        (processor_cache::alloc(class), null_mut(), 0)
     } else {
         lend(heap.runs.seat.home(), class, batch(heap, class))
     };
@@ -208,7 +208,7 @@ pub fn serves(owner: u32) -> bool {
 /// One block for a thread without a heap; null if memory is out.
 pub fn one(class: usize) -> *mut Block {
     if processor_cache::suffices() {
-        return processor_cache::alloc(class, true);
+        return processor_cache::alloc(class);
     }
     lend(Home::ANY, class, 1).0
 }

@@ -40,7 +40,6 @@ fn settled() {
     resume(0);
     exit();
     visit();
-    process::call(|| processor_cache::give_up_idle(true));
     purge_spans();
     assert_eq!(pool::in_use(), 0, "spans are lost");
 }

@@ -33,7 +33,7 @@ impl Home {
     pub fn of_processor(processor: usize) -> Self {
         let bits = NODES.bits.load(Ordering::Relaxed);
         let node = if bits == 0 { 0 } else { cpu::node() & bits };
-        Home(processor * (bits + 1) + node)
+        Home::of(on_node(processor, bits, node))
     }
 
     /// Its number.
@@ -59,6 +59,11 @@ impl Home {
         let bits = NODES.bits.load(Ordering::Relaxed) & last_shard();
         (self.0 ^ number_of(chunk)) & bits == 0
     }
+}
+
+/// The home of a number among those of a node, whose number is in these bits.
+fn on_node(number: usize, bits: usize, node: usize) -> usize {
+    number * (bits + 1) + node
 }
 
 /// Most nodes that are told apart.
@@ -146,7 +151,7 @@ impl Seat {
             return;
         }
         let before = nodes.given[node].fetch_add(1, Ordering::Relaxed);
-        self.home.set(before * (bits + 1) + node);
+        self.home.set(on_node(before, bits, node));
         self.bits.set(bits);
     }
 }
