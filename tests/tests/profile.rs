@@ -53,11 +53,56 @@ int main(int n, char **arguments) {
 }
 "#;
 
+/// The same work, by threads that come after so many others that caches of processors serve them.
+const ACCURACY_AMONG_MANY: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+enum { WORKERS = 100, AT_ONCE = 4 };
+static pthread_barrier_t begun, done;
+void *volatile kept[70000];
+static void *sleeper(void *nothing) {
+    free(malloc(100));
+    pthread_barrier_wait(&begun);
+    pthread_barrier_wait(&done);
+    return nothing;
+}
+__attribute__((noinline)) static void many(long number) {
+    for (long i = number; i < 60000; i += WORKERS) {
+        void *volatile p = malloc(200);
+        if (i % 3 == 0) free(p); else kept[i] = p;
+    }
+}
+__attribute__((noinline)) static void few(long number) {
+    kept[60000 + number] = malloc(30000 + number);
+}
+static void *worker(void *number) {
+    many((long)number);
+    few((long)number);
+    return 0;
+}
+int main(void) {
+    int sleepers = 8 * (int)sysconf(_SC_NPROCESSORS_CONF) + 1;
+    pthread_t threads[AT_ONCE], all[sleepers];
+    pthread_barrier_init(&begun, 0, sleepers + 1);
+    pthread_barrier_init(&done, 0, sleepers + 1);
+    for (int i = 0; i < sleepers; i++) pthread_create(&all[i], 0, sleeper, 0);
+    pthread_barrier_wait(&begun);
+    for (long number = 0; number < WORKERS; number += AT_ONCE) {
+        for (long i = 0; i < AT_ONCE; i++) pthread_create(&threads[i], 0, worker, (void *)(number + i));
+        for (long i = 0; i < AT_ONCE; i++) pthread_join(threads[i], 0);
+    }
+    pthread_barrier_wait(&done);
+    for (int i = 0; i < sleepers; i++) pthread_join(all[i], 0);
+    return 0;
+}
+"#;
+
 fn compiled(source: &str) -> Program {
     let place = scratch();
     let file = place.path().join("source.c");
     fs::write(&file, source).expect("written");
-    Compile::with("cc").flags(["-O1", "-fno-builtin"]).file(&file).build()
+    Compile::with("cc").flags(["-O1", "-fno-builtin", "-pthread"]).file(&file).build()
 }
 
 #[test]
@@ -144,23 +189,37 @@ fn a_file_that_cannot_be_written_is_told_in_one_line() {
 /// The margins in reports hold the truth 95 times in a hundred, whether many or few samples make up a figure.
 #[test]
 fn margins_hold_the_truth_as_often_as_they_say() {
-    margins_hold("48KiB", "1", [8e6, 3_004_950.0], |place| place.live.bytes);
+    let truths = [8e6, 3_004_950.0];
+    margins_hold(ACCURACY, "48KiB", "1", truths, |place| place.live.bytes);
+}
+
+/// The same for threads without a heap.
+#[test]
+fn margins_hold_the_truth_among_many_threads() {
+    let truths = [8e6, 3_004_950.0];
+    margins_hold(ACCURACY_AMONG_MANY, "48KiB", "", truths, |place| place.live.bytes);
 }
 
 /// The same if the program allocates so fast that it is sampled less often than configured.
 #[test]
 fn margins_hold_the_truth_where_rates_change() {
     let truths = [120.0 * 12e6, 120.0 * 3_004_950.0];
-    let samples = margins_hold("64KiB", "120", truths, |place| place.allocated.bytes);
+    let samples = margins_hold(ACCURACY, "64KiB", "120", truths, |place| place.allocated.bytes);
     // At the configured rate each run would have 27,000.
     assert!(samples < 5000, "{samples}");
 }
 
 /// The number of samples in a run, after checking that 95 of 100 margins hold the true small and large sizes.
 #[track_caller]
-fn margins_hold(rate: &str, rounds: &str, truths: [f64; 2], of: fn(&Place) -> f64) -> u64 {
+fn margins_hold(
+    source: &str,
+    rate: &str,
+    rounds: &str,
+    truths: [f64; 2],
+    of: fn(&Place) -> f64,
+) -> u64 {
     const RUNS: usize = 100;
-    let program = compiled(ACCURACY);
+    let program = compiled(source);
     let (mut held, mut samples) = ([0; 2], 0);
     for _ in 0..RUNS {
         let Some(places) = profiled(&program, &[rounds], rate) else { return 0 };

@@ -37,7 +37,9 @@ pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
     if heap::has_no_need_of_heap() {
-        let p = heap::alloc_without_heap(size);
+        let is_sampled = sampling::is_on();
+        let p =
+            if is_sampled { sampling::without_heap(size) } else { heap::alloc_without_heap(size) };
         if !p.is_null() {
             return p;
         }

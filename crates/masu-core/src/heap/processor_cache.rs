@@ -29,8 +29,9 @@
 #[path = "processor_cache/magazine.rs"]
 mod magazine;
 
+use super::sampling::{self, Sampling};
 use super::tls::current;
-use super::{Counter, Role, sampling, shared_arena, table};
+use super::{Counter, Role, shared_arena, table};
 #[cfg(not(loom))]
 use crate::ledger;
 use crate::lock::{CachePadded, Guard, Lock};
@@ -63,6 +64,8 @@ pub struct Cache {
     /// Bytes that threads without a heap have allocated and freed: nobody else counts them.
     allocated: Counter,
     deallocated: Counter,
+    /// What those threads are sampled by.
+    sampling: Sampling,
     pairs: [Pair; LAST_CLASS + 1],
 }
 
@@ -147,6 +150,7 @@ impl Cache {
             taken: Counter::new(),
             allocated: Counter::new(),
             deallocated: Counter::new(),
+            sampling: Sampling::new(),
             pairs: array_of![Pair::new(); LAST_CLASS + 1],
         }
     }
@@ -161,7 +165,7 @@ impl Cache {
         #[cfg(not(loom))]
         match n {
             0 => &[],
-            // SAFETY: mapped for so many, and never unmapped; all zero is an empty cache that nobody has locked.
+            // SAFETY: mapped for so many, and never unmapped; all zero is an empty cache that nobody has locked or sampled.
             _ => unsafe {
                 core::slice::from_raw_parts(
                     core::ptr::with_exposed_provenance(AT.load(Ordering::Relaxed)),
@@ -210,11 +214,10 @@ fn processor() -> usize {
     cpu::number().unwrap_or_else(|| thread::pointer() / UNIT)
 }
 
-/// Whether a thread without a heap needs none: its small blocks come from here, and go here. A profile needs to know
-/// what each thread allocates.
+/// Whether a thread without a heap needs none: its small blocks come from here, and go here.
 #[inline(always)]
 pub fn suffices() -> bool {
-    table::is_oversubscribed() && !sampling::is_on()
+    table::is_oversubscribed() && !sampling::needs_heaps()
 }
 
 /// Whether the calling thread has no heap, and needs none.
@@ -317,13 +320,30 @@ pub fn alloc_without_heap(size: usize) -> *mut u8 {
 
 /// A block of the class; null if memory is out.
 pub fn alloc(class: usize) -> *mut Block {
-    let Some(entered) = Cache::enter() else { return lend(class, 1).0 };
+    alloc_drawn(class, false).0
+}
+
+/// The same, and if it `draws` the rate at which the block was drawn as a sample, 0 if it was not.
+pub fn alloc_drawn(class: usize, draws: bool) -> (*mut Block, usize) {
+    let draw = |state: &Sampling| if draws { state.draw(SIZES[row(class)] as usize) } else { 0 };
+    let Some(entered) = Cache::enter() else {
+        return (lend(class, 1).0, draw(&Sampling::new()));
+    };
     if !has_account() {
         entered.cache.allocated.add(SIZES[row(class)].into());
     }
+    let rate = draw(&entered.cache.sampling);
     let block = entered.pop(class);
     drop(entered);
-    if block.is_null() { refill(class) } else { block }
+    (if block.is_null() { refill(class) } else { block }, rate)
+}
+
+/// The rate at which a block of `bytes` that comes from elsewhere was drawn as a sample, 0 if it was not.
+#[cfg(not(loom))]
+pub fn draw(bytes: usize) -> usize {
+    let entered = Cache::enter();
+    // Of a new state nothing is known, but exponential distances have no memory.
+    entered.map_or_else(|| Sampling::new().draw(bytes), |it| it.cache.sampling.draw(bytes))
 }
 
 /// A block from the shared arena, null if memory is out; a list of up to `want - 1` more, and how many those are.
@@ -381,6 +401,7 @@ pub fn give_up_idle(all: bool) {
 fn empty_idle(all: bool) {
     for cache in Cache::all() {
         let Some(_guard) = cache.0.lock.enter() else { return };
+        cache.0.sampling.on_tick();
         for (class, pair) in cache.0.pairs.iter().enumerate() {
             if !pair.used.replace(false) || all {
                 for magazine in [&pair.loaded, &pair.previous] {

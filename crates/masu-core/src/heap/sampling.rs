@@ -20,6 +20,9 @@
 //! probability 1 − e^(−s/R), whatever happened before. Blocks that leave a bin unused take their throws with them,
 //! including the pending mark: what makes them leave does not depend on how the throws fell.
 //!
+//! A thread that has no heap, in a process with many threads, has no bins: each of its blocks has its coin thrown as it
+//! is handed out ([`mod@without_heap`]).
+//!
 //! If a thread allocates so much that samples would take more than a hundredth of its time, R grows ([`mod@pace`]).
 
 use super::arena::Arena;
@@ -31,223 +34,25 @@ use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
 use crate::settings;
 use crate::size_class::{self, SMALL_MAX, size_of_class};
-use crate::sys::time;
-use core::cell::Cell;
-use core::ptr::{from_ref, null_mut};
+use core::ptr::null_mut;
 
 mod blocks;
 mod cut;
 mod gap;
 mod hardened;
 mod pace;
+mod state;
+mod without_heap;
 
-use gap::{FAR, Gap};
-use pace::Pace;
+use state::Drawn;
 
 pub use blocks::{is_of_samples, prepare};
 pub(super) use cut::{cut, cut_borrowed};
 pub use hardened::{counted_beside_guards, guarded};
+pub use state::Sampling;
+pub use without_heap::alloc as without_heap;
 
 pub use crate::prof::{any_live, freed, lock_for_fork};
-
-/// What a request can be drawn for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Drawn {
-    /// The profile, with the step that its coin was thrown at.
-    sample: Option<u8>,
-    /// A place between guards.
-    guarded: bool,
-}
-
-impl Drawn {
-    const NOTHING: Drawn = Drawn { sample: None, guarded: false };
-}
-
-/// A thread's part of it.
-pub struct Sampling {
-    /// The number of the start that `sample` was drawn for; 0 if there is none.
-    session: Cell<u32>,
-    /// Distance to the profile's next sample, in bytes, which the pace stretches.
-    sample: Gap,
-    /// By how much.
-    pace: Pace,
-    /// Distance to the next guarded block, in small blocks.
-    guarded: Gap,
-    /// State of the generator from which distances are drawn.
-    draw: Cell<u64>,
-    /// Bit per class: its next request is a sample.
-    samples: Cell<u64>,
-    /// Bit per class: its next request is to be guarded.
-    guards: Cell<u64>,
-    /// What the request that is being served was drawn for.
-    hit: Cell<Drawn>,
-    /// The thread does not take part in profiles.
-    muted: Cell<bool>,
-    /// Where every block is recorded, the site of the request that is being served; 0 if it is not known
-    /// yet.
-    site: Cell<u32>,
-}
-
-impl Sampling {
-    /// Nothing drawn.
-    pub const fn new() -> Self {
-        Sampling {
-            session: Cell::new(0),
-            sample: Gap::new(),
-            pace: Pace::new(),
-            guarded: Gap::new(),
-            draw: Cell::new(0),
-            samples: Cell::new(0),
-            guards: Cell::new(0),
-            hit: Cell::new(Drawn::NOTHING),
-            muted: Cell::new(false),
-            site: Cell::new(0),
-        }
-    }
-
-    /// Sets the distances to those of the current start and rates.
-    #[inline]
-    fn follow(&self) {
-        let session = if prof::rate() == 0 { 0 } else { prof::session() };
-        if self.session.get() != session || self.guarded.rate.get() != guard::rate() {
-            self.begin(session);
-        }
-    }
-
-    #[cold]
-    fn begin(&self, session: u32) {
-        if self.draw.get() == 0 {
-            self.draw.set(Draw::new(from_ref(self).addr() as u64 ^ time::nanoseconds()).state());
-        }
-        if self.session.replace(session) != session {
-            self.samples.set(0);
-            self.sample.rate.set(prof::rate().max(1));
-            self.pace.begin();
-            self.redraw_sample();
-        }
-        if self.guarded.rate.replace(guard::rate()) != guard::rate() {
-            self.guards.set(0);
-            self.redraw_guarded();
-        }
-        self.hit.set(Drawn::NOTHING);
-    }
-
-    /// Forgets the start that the thread takes part in: the next look draws anew.
-    fn leave_session(&self) {
-        self.session.set(0);
-        self.sample.left.set(FAR);
-    }
-
-    fn redraw_sample(&self) {
-        // Without a start there is nothing yet in which samples could be kept.
-        if self.muted.get() || self.session.get() == 0 {
-            return self.sample.left.set(FAR);
-        }
-        let mut draw = Draw::of(self.draw.get());
-        self.sample.left.set(draw.distance(self.rate_at(self.pace.step())));
-        self.draw.set(draw.state());
-    }
-
-    /// The mean distance of samples at a step.
-    fn rate_at(&self, step: u8) -> usize {
-        self.sample.rate.get() << step
-    }
-
-    /// A sample was taken: later ones may have to be further apart, or closer.
-    fn keep_pace(&self) {
-        let (rate, left) = (self.sample.rate.get(), self.sample.left.get());
-        if self.session.get() != 0 && left != FAR {
-            self.sample.left.set(self.pace.sampled(rate, left));
-        }
-    }
-
-    fn redraw_guarded(&self) {
-        if self.guarded.rate.get() == 0 {
-            return self.guarded.left.set(FAR);
-        }
-        let mut draw = Draw::of(self.draw.get());
-        self.guarded.left.set(draw.blocks(self.guarded.rate.get()));
-        self.draw.set(draw.state());
-    }
-
-    /// Throws the profile's coin for a block of `size` bytes that is handed out.
-    fn throw(&self, size: usize) -> bool {
-        self.follow();
-        let drawn = self.sample.pass(size as u64);
-        if drawn {
-            self.redraw_sample();
-        }
-        drawn
-    }
-
-    /// Whether no sample lies in this many bytes of small blocks: then they are passed. If guards are drawn too, the
-    /// answer is no.
-    #[inline(always)]
-    fn passes(&self, bytes: u64) -> bool {
-        let left = self.sample.left.get();
-        let passes = left >= bytes
-            && self.session.get() == prof::session()
-            && guard::rate() | self.guarded.rate.get() == 0;
-        if passes {
-            self.sample.left.set(left - bytes);
-        }
-        passes
-    }
-
-    /// Throws the coins for `n` small blocks in a row. Returns how many come before the first that is drawn, and
-    /// what it is drawn for.
-    fn throw_many(&self, size: usize, n: u32) -> (u32, Drawn) {
-        self.follow();
-        let (bytes, blocks) = (u64::from(n) * size as u64, u64::from(n));
-        if self.sample.left.get() >= bytes && self.guarded.left.get() >= blocks {
-            self.sample.pass(bytes);
-            self.guarded.pass(blocks);
-            return (n, Drawn::NOTHING);
-        }
-        let before = self.sample.before(size, n).min(self.guarded.before(1, n));
-        let passed = u64::from(n.min(before + 1));
-        let drawn = Drawn {
-            sample: self.sample.pass(passed * size as u64).then_some(self.pace.step()),
-            guarded: self.guarded.pass(passed),
-        };
-        if drawn.sample.is_some() {
-            self.redraw_sample();
-        }
-        if drawn.guarded {
-            self.redraw_guarded();
-        }
-        (before, drawn)
-    }
-
-    fn is_marked(&self, class: usize) -> bool {
-        (self.samples.get() | self.guards.get()) >> class & 1 != 0
-    }
-
-    fn mark(&self, class: usize, drawn: Drawn) {
-        if let Some(step) = drawn.sample {
-            self.pace.mark(class, step);
-        }
-        for (marks, is) in [(&self.samples, drawn.sample.is_some()), (&self.guards, drawn.guarded)]
-        {
-            marks.set(marks.get() | u64::from(is) << class);
-        }
-    }
-
-    /// Takes a class's marks away.
-    #[inline]
-    fn unmark(&self, class: usize) {
-        for marks in [&self.samples, &self.guards] {
-            marks.set(marks.get() & !(1 << class));
-        }
-    }
-
-    /// What a class's marks say.
-    fn marked(&self, class: usize) -> Drawn {
-        let is_in = |marks: &Cell<u64>| marks.get() >> class & 1 != 0;
-        let sample = is_in(&self.samples).then(|| self.pace.of_mark(class));
-        Drawn { sample, guarded: is_in(&self.guards) }
-    }
-}
 
 /// Whether the calling thread takes no part in profiles.
 pub fn is_muted() -> bool {
@@ -265,13 +70,10 @@ pub fn mute(muted: bool) -> bool {
     true
 }
 
-/// A tick has passed. Always inlined, because every program gets here, and few need the rest of this file.
+/// A tick has passed for a thread.
 #[inline(always)]
 pub(super) fn on_tick(heap: &Heap) {
-    let Sampling { session, sample, pace, .. } = &heap.sampling;
-    if pace.step() != 0 && session.get() != 0 {
-        sample.left.set(pace.on_tick(sample.left.get()));
-    }
+    heap.sampling.on_tick();
 }
 
 /// At a thread's end: the next thread that has the heap takes part.
@@ -285,6 +87,12 @@ pub(super) fn end(heap: &Heap) {
 #[inline(always)]
 pub fn is_on() -> bool {
     prof::rate() | guard::rate() != 0 || settings::hardened()
+}
+
+/// Whether each thread needs a heap, for what it is sampled for. For a profile it does not.
+#[inline(always)]
+pub(super) fn needs_heaps() -> bool {
+    guard::rate() != 0 || settings::hardened()
 }
 
 /// Whether no sample lies in this many bytes of small blocks that a heap's bin gets: then they are passed. (A heap that
@@ -385,7 +193,7 @@ fn home_of(span: u32) -> u32 {
 #[inline(never)]
 pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
     let heap = current();
-    if p.is_null() || heap.role.get() != Role::Thread {
+    if p.is_null() {
         return p;
     }
     let class = class_of(request);
@@ -393,16 +201,34 @@ pub unsafe fn served(p: *mut u8, request: &Request) -> *mut u8 {
         large(heap, p, request.size, request.bytes());
         return p;
     }
+    if heap.role.get() != Role::Thread {
+        let rate = without_heap::draw(request.bytes());
+        // SAFETY: passed on.
+        return unsafe { without_heap::instead(p, request, class, rate) };
+    }
     let drawn = heap.sampling.hit.replace(Drawn::NOTHING);
     if drawn == Drawn::NOTHING {
         return p;
     }
-    let granule = region::offset(p) >> GRANULE_SHIFT;
-    let block = sampled(heap, request, class, drawn, home_of(granule as u32));
+    let block = sampled(heap, request, class, drawn, home_of(granule_of(p)));
+    // SAFETY: passed on.
+    unsafe { instead(p, block) }
+}
+
+/// The span of a block.
+fn granule_of(p: *mut u8) -> u32 {
+    (region::offset(p) >> GRANULE_SHIFT) as u32
+}
+
+/// The sample's block instead of `p`, unless there is none.
+///
+/// # Safety
+/// `p` must be a block that was allocated just now.
+unsafe fn instead(p: *mut u8, block: *mut u8) -> *mut u8 {
     if block.is_null() {
         return p;
     }
-    // SAFETY: passed on: the block was allocated just now, and no other code has seen it.
+    // SAFETY: passed on: no other code has seen it.
     unsafe { free::free(p) };
     block
 }
@@ -415,7 +241,7 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
     if drawn.guarded {
         let whole = request.exact || guard::gives_whole_classes();
         let bytes = if whole { request.bytes() } else { request.size.max(1) };
-        let upper = Draw::of(heap.sampling.draw.get()).coin();
+        let upper = Draw::of(heap.sampling.generator.get()).coin();
         p = guard::alloc(bytes, request.align, upper);
         if !p.is_null() {
             thread_bytes::allocated(bytes);
@@ -450,20 +276,19 @@ pub unsafe fn counted(p: *mut u8, size: usize) {
     if prof::is_asked() {
         answer();
     }
-    let heap = current();
-    if heap.role.get() == Role::Thread && !p.is_null() {
+    if !p.is_null() {
         // SAFETY: passed on.
-        large(heap, p, size, unsafe { fast::usable_size(p) });
+        large(current(), p, size, unsafe { fast::usable_size(p) });
     }
 }
 
 /// A block of `usable` bytes was allocated for a request of `size`.
 #[inline]
 fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
-    if heap.sampling.throw(usable) {
-        let sampling = &heap.sampling;
-        prof::sample(p, size, usable, sampling.rate_at(sampling.pace.step()), 0);
-        sampling.keep_pace();
+    let is_threads = heap.role.get() == Role::Thread;
+    let rate = if is_threads { heap.sampling.draw(usable) } else { without_heap::draw(usable) };
+    if rate != 0 {
+        prof::sample(p, size, usable, rate, 0);
     }
 }
 

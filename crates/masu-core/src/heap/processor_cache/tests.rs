@@ -200,17 +200,48 @@ fn no_thread_waits_for_a_cache() {
     });
 }
 
-/// A profile begins: it asks each thread.
+/// A profile begins. The thread needs no heap for that, and small and medium blocks are sampled.
 #[test]
-fn a_thread_that_is_sampled_has_a_heap() {
-    alone!(a_thread_that_is_sampled_has_a_heap, || {
+fn a_thread_without_a_heap_is_sampled() {
+    alone!(a_thread_without_a_heap_is_sampled, || {
+        among_many(|| {
+            free_all(&[alloc(SIZE)]);
+            crate::profile::start(4096).expect("it begins");
+            let small: Vec<_> = (0..20_000).map(|_| alloc(SIZE)).collect();
+            // What a profile counts is the size of the class, as a multiple of the truth.
+            let live = |truth: usize| crate::profile::totals().live as f64 / truth as f64;
+            let truth = 20_000 * size_of_class(class());
+            // The standard deviation is 3.2 %.
+            assert!((0.8..1.2).contains(&live(truth)), "{}", live(truth));
+            let medium: Vec<_> = (0..100).map(|_| alloc(100 << 10)).collect();
+            free_all(&small);
+            let truth = 100 * (100 << 10);
+            assert!((0.95..1.05).contains(&live(truth)), "{}", live(truth));
+            free_all(&medium);
+            assert_eq!(crate::profile::totals().live, 0);
+            assert!(is_without());
+            // Nobody else has a processor's state meanwhile, and its samples have no bias either.
+            let guards: Vec<_> = Cache::all().iter().map(|cache| cache.0.lock.try_lock()).collect();
+            let small: Vec<_> = (0..20_000).map(|_| alloc(SIZE)).collect();
+            let truth = 20_000 * size_of_class(class());
+            assert!((0.8..1.2).contains(&live(truth)), "{}", live(truth));
+            drop(guards);
+            free_all(&small);
+            crate::profile::stop();
+        });
+    });
+}
+
+/// Guards begin: they ask each thread.
+#[test]
+fn a_thread_whose_blocks_are_guarded_has_a_heap() {
+    alone!(a_thread_whose_blocks_are_guarded_has_a_heap, || {
         among_many(|| {
             free_all(&[alloc(SIZE)]);
             assert!(is_without());
-            crate::profile::start(1 << 20).expect("it begins");
+            assert!(crate::guard::start(1000, 16));
             free_all(&[alloc(SIZE)]);
             assert!(!is_without());
-            crate::profile::stop();
         });
     });
 }

@@ -40,7 +40,7 @@ fn draw_guarded(bytes: usize, align: usize, size: usize) -> *mut u8 {
         return null_mut();
     }
     sampling.redraw_guarded();
-    guard::alloc(bytes, align, Draw::of(sampling.draw.get()).coin())
+    guard::alloc(bytes, align, Draw::of(sampling.generator.get()).coin())
 }
 
 /// [`counted`] of a block in a hardened process, if there is a profile.

@@ -194,6 +194,24 @@ pub mod sampling {
         false
     }
 
+    pub fn needs_heaps() -> bool {
+        false
+    }
+
+    pub struct Sampling;
+
+    impl Sampling {
+        pub const fn new() -> Self {
+            Sampling
+        }
+
+        pub fn on_tick(&self) {}
+
+        pub fn draw(&self, _: usize) -> usize {
+            0
+        }
+    }
+
     pub fn unmark(_: &Heap, _: usize) {}
 
     pub fn end(_: &Heap) {}

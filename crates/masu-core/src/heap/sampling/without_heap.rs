@@ -1,0 +1,48 @@
+//! Samples of threads without a heap: each block has its coin thrown as it is handed out, in the state of the processor
+//! that the thread runs on.
+
+use super::{blocks, granule_of, home_of, prof};
+use crate::heap::processor_cache;
+use crate::request::Request;
+use crate::size_class::{SMALL_MAX, class_of};
+use core::ptr::null_mut;
+
+/// A block of at least `size` bytes, 16-byte aligned; null if it is not small, memory is out, or another process asks
+/// for a profile.
+#[cold]
+#[inline(never)]
+pub fn alloc(size: usize) -> *mut u8 {
+    if size > SMALL_MAX || prof::is_asked() {
+        return null_mut();
+    }
+    let class = class_of(size);
+    let (block, rate) = processor_cache::alloc_drawn(class, true);
+    let p = block.cast();
+    if rate == 0 {
+        return p;
+    }
+    // SAFETY: allocated just now for such a request.
+    Request::new(size, 16, false).map_or(p, |it| unsafe { instead(p, &it, class, rate) })
+}
+
+/// The rate at which a block of `usable` bytes was drawn, if the calling thread is one of these; 0 if it was not.
+#[cold]
+#[inline(never)]
+pub fn draw(usable: usize) -> usize {
+    if processor_cache::serves_current() { processor_cache::draw(usable) } else { 0 }
+}
+
+/// The sample's block instead of `p`, for a request that was drawn at this rate; `p` if that is 0.
+///
+/// # Safety
+/// `p` must be null, or a block that was allocated just now for the request.
+#[cold]
+#[inline(never)]
+pub unsafe fn instead(p: *mut u8, request: &Request, class: usize, rate: usize) -> *mut u8 {
+    if p.is_null() || rate == 0 {
+        return p;
+    }
+    let block = blocks::small(request, class, rate, home_of(granule_of(p)));
+    // SAFETY: passed on.
+    unsafe { super::instead(p, block) }
+}
