@@ -40,6 +40,7 @@
 //!    thread waits for ever.
 
 use crate::heap::{self, arena};
+use crate::lock::brief::BriefLock;
 use crate::lock::{DISCARD, Lock, fork};
 use crate::sync::{AtomicU32, Ordering, shared_static};
 use crate::sys::ptracer;
@@ -47,11 +48,11 @@ use crate::{hardened, purge, run, settings, sharding, sharing, space, span};
 
 /// Takes all locks except the [`first`] ones in their order, or does something else with them.
 #[inline(never)]
-fn each_inner_lock(f: fn(&'static Lock)) {
+fn each_inner_lock(f: fn(&'static Lock), brief: fn(&'static BriefLock)) {
     let discard: &Lock = &DISCARD;
-    arena::heap_locks_for_fork()
-        .chain(heap::processor_cache_locks_for_fork())
-        .chain(heap::shared_arena_locks_for_fork())
+    arena::heap_locks_for_fork().for_each(f);
+    heap::processor_cache_locks_for_fork().for_each(brief);
+    heap::shared_arena_locks_for_fork()
         .chain([discard])
         .chain(span::abandoned::locks_for_fork())
         .chain(run::pool::locks_for_fork())
@@ -76,9 +77,18 @@ fn first() -> impl Iterator<Item = &'static Lock> {
 }
 
 /// Calls `f` for all locks, which the caller has: the first ones last.
-fn each_lock(f: fn(&'static Lock)) {
-    each_inner_lock(f);
+fn each_lock(f: fn(&'static Lock), brief: fn(&'static BriefLock)) {
+    each_inner_lock(f, brief);
     first().for_each(f);
+}
+
+/// Gives back all locks.
+///
+/// # Safety
+/// The calling thread must have taken them in [`prepare`].
+unsafe fn release() {
+    // SAFETY: passed on.
+    each_lock(|lock| unsafe { lock.release() }, |lock| unsafe { lock.release() });
 }
 
 shared_static! {
@@ -98,10 +108,10 @@ pub fn prepare() {
         return;
     }
     first().for_each(Lock::acquire);
-    each_inner_lock(Lock::acquire);
+    each_inner_lock(Lock::acquire, BriefLock::acquire);
     fork::begin();
-    // SAFETY: taken above, and the fork has begun.
-    each_lock(|lock| unsafe { lock.mark_fork() });
+    // SAFETY: taken above, and the fork has begun. Nobody waits for brief ones.
+    each_lock(|lock| unsafe { lock.mark_fork() }, |_| ());
 }
 
 /// After a fork, in the parent. Returns `false` if `prepare` did nothing: it found one thread, or an outer fork.
@@ -119,7 +129,7 @@ pub unsafe fn parent() -> bool {
     }
     fork::end();
     // SAFETY: taken in `prepare`; their number does not change while the first ones are held.
-    each_lock(|lock| unsafe { lock.release() });
+    unsafe { release() };
     heap::fork::free_deferred();
     true
 }
@@ -145,7 +155,7 @@ pub unsafe fn child() -> bool {
     arena::after_fork_in_child();
     fork::end();
     // SAFETY: taken in `prepare`, by this thread.
-    each_lock(|lock| unsafe { lock.release() });
+    unsafe { release() };
     heap::fork::free_deferred();
     true
 }

@@ -32,6 +32,7 @@
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, const_unless_loom, shared_static, spin_hint};
 use core::ops::Deref;
 
+pub mod brief;
 #[cfg(masu_count_locks)]
 pub mod count;
 

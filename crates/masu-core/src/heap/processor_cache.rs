@@ -34,7 +34,8 @@ use super::tls::current;
 use super::{Counter, Role, shared_arena, table};
 #[cfg(not(loom))]
 use crate::ledger;
-use crate::lock::{CachePadded, Guard, Lock};
+use crate::lock::CachePadded;
+use crate::lock::brief::{BriefGuard, BriefLock};
 use crate::run::Home;
 use crate::settings;
 use crate::sharding::GROWTH;
@@ -58,7 +59,7 @@ struct Pair {
 }
 
 pub struct Cache {
-    lock: Lock,
+    lock: BriefLock,
     /// Blocks taken in.
     taken: Counter,
     /// Bytes that threads without a heap have allocated and freed: nobody else counts them.
@@ -71,7 +72,7 @@ pub struct Cache {
 
 /// What all processors share of a class.
 pub struct Depot {
-    lock: Lock,
+    lock: BriefLock,
     full: [Cell<Magazine>; DEPOT],
     used: Cell<bool>,
 }
@@ -108,7 +109,7 @@ impl Depot {
     const_unless_loom! {
         fn new() -> Self {
             Depot {
-                lock: Lock::new(),
+                lock: BriefLock::new(),
                 full: array_of![Cell::new(EMPTY); DEPOT],
                 used: Cell::new(false),
             }
@@ -139,14 +140,14 @@ impl Depot {
 /// A cache of which the calling thread has the lock.
 struct Entered {
     cache: &'static Cache,
-    _guard: Guard<'static>,
+    _guard: BriefGuard<'static>,
 }
 
 impl Cache {
     #[cfg(loom)]
     fn new() -> Self {
         Cache {
-            lock: Lock::new(),
+            lock: BriefLock::new(),
             taken: Counter::new(),
             allocated: Counter::new(),
             deallocated: Counter::new(),
@@ -400,7 +401,7 @@ pub fn give_up_idle(all: bool) {
 #[inline(never)]
 fn empty_idle(all: bool) {
     for cache in Cache::all() {
-        let Some(_guard) = cache.0.lock.enter() else { return };
+        let Some(_guard) = cache.0.lock.enter() else { continue };
         cache.0.sampling.on_tick();
         for (class, pair) in cache.0.pairs.iter().enumerate() {
             if !pair.used.replace(false) || all {
@@ -412,7 +413,7 @@ fn empty_idle(all: bool) {
         }
     }
     for (class, depot) in DEPOTS.iter().enumerate() {
-        let Some(_guard) = depot.lock.enter() else { return };
+        let Some(_guard) = depot.lock.enter() else { continue };
         if !depot.used.replace(false) || all {
             for magazine in &depot.full {
                 // SAFETY: invariants 1 and 2.
@@ -486,7 +487,7 @@ pub fn is_used() -> bool {
 }
 
 /// The locks in their order, for a fork, which has [`GROWTH`].
-pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
+pub fn locks_for_fork() -> impl Iterator<Item = &'static BriefLock> {
     let caches = Cache::all();
     let depots = if caches.is_empty() { 0 } else { DEPOTS.len() };
     let depots = DEPOTS.iter().take(depots).map(|depot| &depot.lock);

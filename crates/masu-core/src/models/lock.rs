@@ -17,38 +17,45 @@
 //! was.
 
 use super::check;
+use crate::lock::brief::BriefLock;
 use crate::lock::{Lock, fork};
 use loom::cell::UnsafeCell;
 use loom::sync::Mutex;
 use loom::thread;
 use std::sync::Arc;
 
-struct Counted {
-    lock: Lock,
+struct Counted<L = Lock> {
+    lock: L,
     count: UnsafeCell<u32>,
 }
 
 // SAFETY: the checker watches `count`.
-unsafe impl Sync for Counted {}
+unsafe impl<L> Sync for Counted<L> {}
 // SAFETY: as above.
-unsafe impl Send for Counted {}
+unsafe impl<L> Send for Counted<L> {}
 
-impl Counted {
+impl<L: Default> Counted<L> {
     fn new() -> Arc<Self> {
-        Arc::new(Counted { lock: Lock::new(), count: UnsafeCell::new(0) })
+        Arc::new(Counted { lock: L::default(), count: UnsafeCell::new(0) })
     }
 
-    fn bump(&self) {
-        let _guard = self.lock.lock();
+    /// Adds one, under the lock.
+    fn add(&self) {
         // SAFETY: under the lock; the checker sees a race.
         self.count.with_mut(|n| unsafe { *n += 1 });
+    }
+}
+
+impl Counted {
+    fn bump(&self) {
+        let _guard = self.lock.lock();
+        self.add();
     }
 
     /// The same, unless a fork is in progress.
     fn try_bump(&self) {
         if let Some(_guard) = self.lock.enter() {
-            // SAFETY: as above.
-            self.count.with_mut(|n| unsafe { *n += 1 });
+            self.add();
         }
     }
 
@@ -74,7 +81,7 @@ impl Counted {
 #[test]
 fn two_threads_exclude_each_other_and_nobody_sleeps_for_ever() {
     check(None, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let other = thread::spawn({
             let counted = counted.clone();
             move || counted.bump()
@@ -88,7 +95,7 @@ fn two_threads_exclude_each_other_and_nobody_sleeps_for_ever() {
 #[test]
 fn of_two_sleepers_both_are_woken() {
     check(3, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let others: [_; 2] = core::array::from_fn(|_| {
             let counted = counted.clone();
             thread::spawn(move || counted.bump())
@@ -102,13 +109,12 @@ fn of_two_sleepers_both_are_woken() {
 #[test]
 fn try_lock_takes_a_free_lock_only() {
     check(None, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let other = thread::spawn({
             let counted = counted.clone();
             move || {
                 if let Some(_guard) = counted.lock.try_lock() {
-                    // SAFETY: under the lock.
-                    counted.count.with_mut(|n| unsafe { *n += 1 });
+                    counted.add();
                 }
             }
         });
@@ -118,11 +124,33 @@ fn try_lock_takes_a_free_lock_only() {
     });
 }
 
+/// A lock that is only tried, by two threads, and that a fork waits for.
+#[test]
+fn a_brief_lock_has_one_holder_and_a_fork_gets_it() {
+    check(3, || {
+        let counted: Arc<Counted<BriefLock>> = Counted::new();
+        let others: [_; 2] = core::array::from_fn(|_| {
+            let counted = counted.clone();
+            thread::spawn(move || {
+                u32::from(counted.lock.try_lock().map(|_guard| counted.add()).is_some())
+            })
+        });
+        counted.lock.acquire();
+        counted.add();
+        // SAFETY: acquired above.
+        unsafe { counted.lock.release() };
+        let added: u32 = others.into_iter().map(|t| t.join().unwrap()).sum();
+        let _guard = counted.lock.try_lock().expect("free");
+        // SAFETY: under the lock.
+        assert_eq!(counted.count.with(|n| unsafe { *n }), 1 + added);
+    });
+}
+
 /// A failed try leaves the lock as it is: no other thread gets in.
 #[test]
 fn a_failed_try_lock_does_not_open_the_lock() {
     check(None, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let guard = counted.lock.lock();
         let trying = thread::spawn({
             let counted = counted.clone();
@@ -139,7 +167,7 @@ fn a_failed_try_lock_does_not_open_the_lock() {
 #[test]
 fn a_fork_may_wait_for_a_sleeper() {
     check(None, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let outer = Arc::new(Mutex::new(()));
         let other = thread::spawn({
             let (counted, outer) = (counted.clone(), outer.clone());
@@ -158,7 +186,7 @@ fn a_fork_may_wait_for_a_sleeper() {
 #[test]
 fn who_waits_for_a_fork_is_woken_after_it() {
     check(2, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let outer = Arc::new(Mutex::new(()));
         let gives_up = thread::spawn({
             let (counted, outer) = (counted.clone(), outer.clone());
@@ -183,7 +211,7 @@ fn who_waits_for_a_fork_is_woken_after_it() {
 #[test]
 fn who_is_woken_into_a_fork_wakes_those_who_still_sleep() {
     check(2, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let outer = Arc::new(Mutex::new(()));
         let guard = counted.lock.lock();
         let woken = thread::spawn({
@@ -209,7 +237,7 @@ fn who_is_woken_into_a_fork_wakes_those_who_still_sleep() {
 #[test]
 fn a_second_fork_is_like_the_first() {
     check(3, || {
-        let counted = Counted::new();
+        let counted = Counted::<Lock>::new();
         let outer = Arc::new(Mutex::new(()));
         let other = thread::spawn({
             let (counted, outer) = (counted.clone(), outer.clone());
