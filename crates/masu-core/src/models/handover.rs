@@ -13,7 +13,7 @@ use super::world::heap::face::{adopt_an_orphan, alloc, begin, exit, free, leave,
 use super::world::heap::table;
 use super::world::process::{fork, spawn};
 use super::world::{region, settings};
-use super::{SIZE, check};
+use super::{SIZE, check, preemptions};
 use crate::span::pool;
 
 /// 128 blocks per span: a bin holds some when a thread exits.
@@ -80,7 +80,7 @@ fn the_next_thread_against_the_purge() {
 /// The purge gives up the heap that was left while other threads free its last blocks.
 #[test]
 fn the_purge_against_the_last_frees() {
-    check(3, || {
+    check(preemptions(2, 3), || {
         start();
         let blocks = [alloc(SIZE), alloc(SIZE)];
         leave();

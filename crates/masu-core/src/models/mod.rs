@@ -90,6 +90,12 @@ fn a_span_has_as_many_blocks_as_the_models_think() {
     assert_eq!(crate::span::threshold(class), 2);
 }
 
+/// `usual` preemptions, or `long` ones if minutes may be taken (`MASU_TEST_LONG=1`).
+#[cfg(test)]
+fn preemptions(usual: usize, long: usize) -> usize {
+    if std::env::var_os("MASU_TEST_LONG").is_some_and(|it| it != "0") { long } else { usual }
+}
+
 /// Runs `program` in every interleaving with at most `preemptions` preemptions; most bugs need
 /// two. A full search of a small program passes `None`.
 #[cfg(test)]
