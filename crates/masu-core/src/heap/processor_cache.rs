@@ -28,10 +28,14 @@
 
 #[path = "processor_cache/magazine.rs"]
 mod magazine;
+#[cfg(not(loom))]
+#[path = "processor_cache/outside.rs"]
+pub mod outside;
 
 use super::sampling::{self, Sampling};
 use super::tls::current;
 use super::{Counter, Role, shared_arena, table};
+use crate::features;
 #[cfg(not(loom))]
 use crate::ledger;
 use crate::lock::CachePadded;
@@ -326,6 +330,7 @@ pub fn alloc(class: usize) -> *mut Block {
 
 /// The same, and if it `draws` the rate at which the block was drawn as a sample, 0 if it was not.
 pub fn alloc_drawn(class: usize, draws: bool) -> (*mut Block, usize) {
+    let draws = features::PROF && draws;
     let draw = |state: &Sampling| if draws { state.draw(SIZES[row(class)] as usize) } else { 0 };
     let Some(entered) = Cache::enter() else {
         return (lend(class, 1).0, draw(&Sampling::new()));
@@ -452,32 +457,6 @@ pub fn counts() -> (u64, u64) {
     Cache::all().iter().fold((0, 0), |(bytes, blocks), CachePadded(cache)| {
         (bytes + cache.allocated.get(), blocks + cache.taken.get())
     })
-}
-
-/// For readers from outside.
-#[cfg(not(loom))]
-pub mod outside {
-    use super::{Cache, CachePadded, Depot, Magazine, Pair};
-    use core::mem::{offset_of, size_of};
-
-    pub use super::{AT, DEPOTS, IN_USE};
-
-    /// Bytes of a cache, of a depot, of a class's pair in a cache, and of a magazine.
-    pub const BYTES: [usize; 4] = [
-        size_of::<CachePadded<Cache>>(),
-        size_of::<Depot>(),
-        size_of::<Pair>(),
-        size_of::<Magazine>(),
-    ];
-    /// In a cache, the pairs, two magazines each; the counters of blocks taken, and of bytes allocated and freed.
-    pub const CACHE: [usize; 4] = [
-        offset_of!(Cache, pairs) + offset_of!(Pair, loaded),
-        offset_of!(Cache, taken),
-        offset_of!(Cache, allocated),
-        offset_of!(Cache, deallocated),
-    ];
-    /// In a depot, the magazines; in a magazine, the first block.
-    pub const MAGAZINES: [usize; 2] = [offset_of!(Depot, full), offset_of!(Magazine, first)];
 }
 
 /// Whether caches are in use.

@@ -35,6 +35,8 @@ impl BriefLock {
     }
 
     /// The same, with some patience.
+    #[cold]
+    #[inline(never)]
     pub fn enter(&self) -> Option<BriefGuard<'_>> {
         for _ in 0..LOOKS {
             if let Some(guard) = self.try_lock() {

@@ -2,6 +2,7 @@
 
 use super::gap::{FAR, Gap};
 use super::pace::Pace;
+use crate::features;
 use crate::guard;
 use crate::prof::{self, Draw};
 use crate::sys::time;
@@ -124,7 +125,7 @@ impl Sampling {
     /// A tick has passed. Always inlined, because every program gets here, and few need the rest of this file.
     #[inline(always)]
     pub fn on_tick(&self) {
-        if self.pace.step() != 0 && self.session.get() != 0 {
+        if features::PROF && self.pace.step() != 0 && self.session.get() != 0 {
             self.sample.left.set(self.pace.on_tick(self.sample.left.get()));
         }
     }
