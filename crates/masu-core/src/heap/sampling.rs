@@ -46,6 +46,7 @@ mod without_heap;
 
 use state::Drawn;
 
+pub(super) use blocks::has_samples;
 pub use blocks::{is_of_samples, prepare};
 pub(super) use cut::{cut, cut_borrowed};
 pub use hardened::{counted_beside_guards, guarded};

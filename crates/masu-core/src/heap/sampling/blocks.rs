@@ -1,5 +1,7 @@
 //! Where small samples' blocks come from: an arena used for nothing else.
 
+use crate::features;
+use crate::heap::Heap;
 use crate::heap::arena::Arena;
 use crate::prof;
 use crate::request::Request;
@@ -19,6 +21,13 @@ fn blocks() -> Option<&'static Arena> {
 #[inline]
 pub fn is_of_samples(heap: &Arena) -> bool {
     core::ptr::eq(heap, BLOCKS.load(Ordering::Relaxed))
+}
+
+/// The same of the bins and spans inside it.
+#[inline]
+pub fn has_samples(heap: &Heap) -> bool {
+    features::PROF
+        && from_ref(heap).addr() == BLOCKS.load(Ordering::Relaxed).addr() + Arena::INNER_AT
 }
 
 /// Makes that heap, before the first sample. Returns `false` if memory is out.
