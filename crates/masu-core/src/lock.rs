@@ -13,7 +13,8 @@
 //! hardened heap (by region) → its large blocks
 //!
 //! Frees and the purge only ever *try* an arena's lock, so they may do so whatever they hold. The same goes
-//! for the lock of the growth of shards (`sharding`), which a fork takes after the table of arenas.
+//! for the lock of the growth of shards (`sharding`), which a fork takes after the table of arenas. Caches of processors and
+//! their depots have locks that threads only try ([`brief`]).
 //!
 //! A thread that forks holds every lock while it waits for locks that the engine knows nothing of: the C library's,
 //! and those of other fork handlers. Their holders may be waiting for the engine. No order between the two kinds of

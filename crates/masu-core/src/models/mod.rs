@@ -8,7 +8,7 @@
 //! Under `--cfg loom` the crate consists of the modules that take part in a protocol, as they are in
 //! production, on top of a world ([`world`]) that models memory, the kernel and a thread's local words.
 //! Each file here begins with the state machine that it checks. `tests/plant-bugs` brings back one bug after another
-//! and checks that the named check fails.
+//! and checks that the named check fails. `MASU_TEST_LONG=1` takes minutes more, for more preemptions in two of them.
 //!
 //! | file | code under check |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | [`thread_exit`] | `heap/{exit,free,refill,event,fast}.rs` on top of those |
 //! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
 //! | [`handover`] | `heap/handover.rs`, `heap/table.rs`, on top of those |
-//! | [`processor_cache`] | `heap/processor_cache.rs` on top of those and of the shared arena |
+//! | [`processor_cache`] | `heap/processor_cache.rs` on top of those, of the shared arena and of `lock/brief.rs` |
 //! | [`shared_arena`] | `heap/shared_arena.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
@@ -28,7 +28,7 @@
 //! | [`guard`] | `guard/state.rs` |
 //! | [`hardened`] | `hardened/{bin,state}.rs` on top of `lock.rs` |
 //! | [`handshake`] | `handshake.rs` |
-//! | [`lock`] | `lock.rs` |
+//! | [`lock`] | `lock.rs`, `lock/brief.rs` |
 //! | [`heads`] | `prof/heads.rs` |
 //! | [`switch`] | `prof/switch.rs` |
 //! | [`turn`] | `turn.rs` |
