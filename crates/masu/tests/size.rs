@@ -19,26 +19,9 @@ const FOR_SIZE: &str =
     "[profile.release.package.masu-core]\nopt-level = \"s\"\ncodegen-units = 1\n";
 
 /// The smallest program that prints a line, built for release and stripped.
-fn program(name: &str, global: &str, dependency: &str, profile: &str) -> PathBuf {
-    let place = common::target().join("size").join(name);
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    fs::create_dir_all(place.join("src")).expect("a place to build in");
-    let manifest = format!(
-        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [profile.release]\nstrip = true\n\n{profile}\n[dependencies]\n{dependency}\n"
-    );
-    fs::write(place.join("Cargo.toml"), manifest).expect("a manifest");
-    fs::write(place.join("src/main.rs"), format!("{global}{PROGRAM}")).expect("a program");
-    // The workspace's versions, which are already downloaded.
-    fs::copy(own.join("../../Cargo.lock"), place.join("Cargo.lock")).expect("a lock file");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--release", "--offline", "--quiet"]).current_dir(&place);
-    for (variable, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PROFILE_")) {
-        cargo.env_remove(variable);
-    }
-    cargo.env_remove("RUSTFLAGS").env("CARGO_TARGET_DIR", place.join("target"));
-    common::output(&mut cargo);
-    place.join("target/release").join(name)
+fn program(name: &str, global: &str, features: Option<&str>, profile: &str) -> PathBuf {
+    let source = format!("{global}{PROGRAM}");
+    common::program(name, &source, features, &format!("strip = true\n{profile}"))
 }
 
 fn bytes(program: &Path) -> u64 {
@@ -47,13 +30,10 @@ fn bytes(program: &Path) -> u64 {
 
 #[test]
 fn the_crate_adds_no_more_than_is_said() {
-    let masu = |features: &str| {
-        format!("masu = {{ path = {:?}, features = [{features}] }}", env!("CARGO_MANIFEST_DIR"))
-    };
-    let without = bytes(&program("without", "", "", ""));
-    let with = program("with", GLOBAL, &masu(""), "");
-    let small = program("small", GLOBAL, &masu(""), FOR_SIZE);
-    let all = program("all", GLOBAL, &masu(r#""guard", "hardened", "prof""#), "");
+    let without = bytes(&program("without", "", None, ""));
+    let with = program("with", GLOBAL, Some(""), "");
+    let small = program("small", GLOBAL, Some(""), FOR_SIZE);
+    let all = program("all", GLOBAL, Some(r#""guard", "hardened", "prof""#), "");
     let [added, for_size, with_all] = [&with, &small, &all].map(|program| bytes(program) - without);
     println!("added {added} B, for size {for_size} B, with all features {with_all} B");
     assert!(added <= LARGEST, "{added} B are added");

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::thread;
@@ -25,6 +26,33 @@ pub fn build(arguments: &[&str]) {
     }
     let output = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A program of its own, built for release with the crate, if it has `features` of that. `profile` follows the line
+/// `[profile.release]`.
+pub fn program(name: &str, source: &str, features: Option<&str>, profile: &str) -> PathBuf {
+    let place = target().join("programs").join(name);
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let dependency = features
+        .map(|features| format!("masu = {{ path = {own:?}, features = [{features}] }}"))
+        .unwrap_or_default();
+    let manifest = format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+         [profile.release]\n{profile}\n[dependencies]\n{dependency}\n"
+    );
+    fs::create_dir_all(place.join("src")).expect("a place to build in");
+    fs::write(place.join("Cargo.toml"), manifest).expect("a manifest");
+    fs::write(place.join("src/main.rs"), source).expect("a program");
+    // The workspace's versions, which are already downloaded.
+    fs::copy(own.join("../../Cargo.lock"), place.join("Cargo.lock")).expect("a lock file");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--release", "--offline", "--quiet"]).current_dir(&place);
+    for (variable, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PROFILE_")) {
+        cargo.env_remove(variable);
+    }
+    cargo.env_remove("RUSTFLAGS").env("CARGO_TARGET_DIR", place.join("target"));
+    output(&mut cargo);
+    place.join("target/release").join(name)
 }
 
 /// The library that is preloaded.
