@@ -170,7 +170,8 @@ impl Cache {
         #[cfg(not(loom))]
         match n {
             0 => &[],
-            // SAFETY: mapped for so many, and never unmapped; all zero is an empty cache that nobody has locked or sampled.
+            // SAFETY: mapped for so many, and never unmapped; all zero is an empty cache that nobody has locked or
+            // sampled.
             _ => unsafe {
                 core::slice::from_raw_parts(
                     core::ptr::with_exposed_provenance(AT.load(Ordering::Relaxed)),

@@ -23,7 +23,8 @@ impl Drawn {
     pub const NOTHING: Drawn = Drawn { sample: None, guarded: false };
 }
 
-/// The state of a thread, or of a processor's threads without a heap. All zero bytes are a valid one, whose first look draws.
+/// The state of a thread, or of a processor's threads without a heap. All zero bytes are a valid one, whose first look
+/// draws.
 pub struct Sampling {
     /// The number of the start that `sample` was drawn for; 0 if there is none.
     session: Cell<u32>,
