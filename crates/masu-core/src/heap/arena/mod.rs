@@ -435,9 +435,10 @@ impl Arena {
         bytes
     }
 
-    /// In a fork's child: allocations of threads that do not exist there will never be finished.
+    /// In a fork's child: what threads that do not exist there had begun will never be finished.
     fn forget_unfinished(&'static self) {
         self.tally.forget_unfinished();
+        self.count_half_noted();
         self.memory.after_fork_in_child();
     }
 
