@@ -191,6 +191,7 @@ pub const ALL: &[Workload] = &[
     alloc_test::FOUR,
     glibc_thread::GLIBC_THREAD,
     mt_local::MT_LOCAL,
+    churn::CHURN_BESIDE,
     binary_trees::TWO,
     images::IMAGES,
     cache_tests::CACHE_THRASH,

@@ -35,8 +35,8 @@ pub fn keys(workload: &str) -> &'static [Key] {
     match workload {
         "exchange" | "glibc-thread" | "larson" | "larson-sized" | "mstress" | "rptest"
         | "sh8bench" => &[Key::Threads, Key::Sizes, Key::Live],
-        "arrays" | "buffers" | "btree-strings" | "churn" | "cubes" | "frag" | "hash-strings"
-        | "lru-strings" | "malloc-large" | "medium" | "mleak" | "sh6bench" => {
+        "arrays" | "buffers" | "btree-strings" | "churn" | "churn-beside" | "cubes" | "frag"
+        | "hash-strings" | "lru-strings" | "malloc-large" | "medium" | "mleak" | "sh6bench" => {
             &[Key::Sizes, Key::Live]
         }
         _ => &[],
@@ -124,6 +124,6 @@ mod tests {
                 }
             }
         }
-        assert_eq!(vary, 19, "a name in `keys` is no workload");
+        assert_eq!(vary, 20, "a name in `keys` is no workload");
     }
 }

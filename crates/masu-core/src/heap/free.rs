@@ -230,7 +230,9 @@ unsafe fn take_over(
         s.take_freed();
         match heap {
             Some(heap) if keeps(heap, class) => {
-                if s.former != heap.id.get() {
+                if s.former == heap.id.get() {
+                    heap.note_claimed_back();
+                } else {
                     heap.note_sharing();
                 }
                 s.former = 0;

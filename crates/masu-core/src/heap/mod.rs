@@ -95,7 +95,7 @@ use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
 use crate::sync::AtomicU32;
-use crate::tuning::{LOOK_EVERY, LOOK_FREES, SHARING};
+use crate::tuning::{CROSSING_WEIGHT, LOOK_EVERY, LOOK_FREES, SHARING};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
@@ -115,6 +115,9 @@ pub struct Heap {
     pub(crate) last_shared: Cell<Tick>,
     /// Full spans kept, of all classes.
     pub(crate) full_count: Cell<u32>,
+    /// Spans that the thread has claimed back after the heap had given them up, half of them after each tick, less
+    /// [`CROSSING_WEIGHT`] each time that blocks cross. So many full spans, and partial ones of a class, it keeps.
+    pub(crate) claimed_back: Cell<u32>,
     /// Per class, the span that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; LAST_CLASS + 1],
     pub(crate) partial: [List; LAST_CLASS + 1],
@@ -206,6 +209,7 @@ impl Heap {
             tick: Cell::new(Tick::NEVER),
             last_shared: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
+            claimed_back: Cell::new(0),
             active: [const { Cell::new(NIL) }; LAST_CLASS + 1],
             partial: [const { List::new() }; LAST_CLASS + 1],
             full: [const { List::new() }; LAST_CLASS + 1],
@@ -273,9 +277,16 @@ impl Heap {
     }
 
     /// Notes that others free this thread's blocks, or that it frees theirs.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn note_sharing(&self) {
         self.last_shared.set(Tick::now());
+        self.claimed_back.set(self.claimed_back.get().saturating_sub(CROSSING_WEIGHT));
+    }
+
+    /// Notes that the thread has claimed a span back that its heap had given up.
+    #[inline]
+    pub(crate) fn note_claimed_back(&self) {
+        self.claimed_back.set(self.claimed_back.get() + 1);
     }
 
     /// Whether blocks crossed between this thread and others lately.

@@ -37,15 +37,24 @@ unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Ver
     if rested && !keeps.rested {
         return Verdict::PublishLast;
     }
-    let too_many = if s.place == Place::Full {
-        heap.full_count.get() > keeps.full() || heap.full(class).len() > keeps.full_of_class
+    if has_too_many(heap, keeps, s.place, class, rested) { Verdict::Publish } else { Verdict::Keep }
+}
+
+/// Whether a class has more full or partial spans than the heap keeps, if the oldest of them has rested or not: more
+/// than for its mode, and more than its thread has claimed back lately. Those were given up in vain.
+#[inline(never)]
+fn has_too_many(heap: &Heap, keeps: &Retention, place: Place, class: usize, rested: bool) -> bool {
+    let (n, beyond);
+    if place == Place::Full {
+        n = heap.full_count.get();
+        beyond = n > keeps.full() || heap.full(class).len() > keeps.full_of_class;
     } else {
+        n = heap.partial(class).len();
         let frees_only = heap.active(class).get() == NIL;
         let keep = if frees_only { keeps.partial_of_freer } else { keeps.partial };
-        let n = heap.partial(class).len();
-        n > keep && (rested || n > keeps.young)
-    };
-    if too_many { Verdict::Publish } else { Verdict::Keep }
+        beyond = n > keep && (rested || n > keeps.young);
+    }
+    beyond && n > heap.claimed_back.get()
 }
 
 /// Gives up those of a class's full or partial spans that the heap does not keep: those that have rested,
@@ -53,9 +62,10 @@ unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Ver
 #[inline(never)]
 fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
     let mut most = most;
+    let full = place == Place::Full;
+    let list = if full { heap.full(class) } else { heap.partial(class) };
     loop {
-        let full = place == Place::Full;
-        let oldest = if full { heap.full(class).front() } else { heap.partial(class).back() };
+        let oldest = if full { list.front() } else { list.back() };
         let Some(span) = oldest else { return };
         // SAFETY: invariant 2 of `heap`: a member of the list; once out of it, it is in none.
         unsafe {
@@ -67,22 +77,23 @@ fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
             }
             (*span::record(span)).former = heap.id.get();
             heap.bytes.freed_own((*span::record(span)).take_freed());
+            list.remove(span);
             if full {
-                heap.full(class).remove(span);
                 heap.full_count.set(heap.full_count.get() - 1);
                 give_up_full(heap, span, class);
             } else {
-                heap.partial(class).remove(span);
                 give_up_partial(span, verdict == Verdict::PublishLast);
             }
         }
     }
 }
 
-/// The same after a span has come into that list.
-#[inline]
+/// The same after a span has come into that list. The counts first: the oldest span's line is a cold one.
+#[inline(never)]
 fn trim_one(heap: &Heap, place: Place, class: usize) {
-    if let Some(keeps) = heap.mode().retention() {
+    if let Some(keeps) = heap.mode().retention()
+        && has_too_many(heap, keeps, place, class, true)
+    {
         trim(heap, keeps, place, class, GIVEN_UP_AT_ONCE);
     }
 }

@@ -48,6 +48,7 @@ pub const ALL: &[Kind] = &[
         ..kind("buffers", "buffers that grow by realloc and shrink again")
     },
     kind("churn", "small blocks replaced at random in a large live set"),
+    kind("churn-beside", "the same in a larger set, by one thread beside another"),
     Kind {
         workload: "medium",
         sizes: (0.1, 1.5),

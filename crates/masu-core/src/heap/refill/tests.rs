@@ -71,6 +71,74 @@ fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
     assert!(share < 0.1, "{share}");
 }
 
+/// Replaces blocks of many spans at random on a separate thread, until each was replaced four times; blocks cross after
+/// so many frees. Returns the share of remote frees in the last quarter. For a process of its own: other threads would
+/// take the spans that are given up.
+fn remote_share_of_replaced(crossing: usize) -> f64 {
+    let n = 8 * private().full() as usize * (GRANULE / SIZE);
+    let run = move || {
+        // SAFETY: a block that no other code knows.
+        unsafe { dealloc(alloc(1)) };
+        let heap = current();
+        let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
+        let (mut random, mut before) = (1u64, 0);
+        for i in 0..4 * n {
+            if i == 0 {
+                // Its former thread may have shared something.
+                heap.last_shared.set(Tick::NEVER);
+            } else if i.is_multiple_of(crossing) {
+                heap.note_sharing();
+            }
+            if i == 3 * n {
+                before = heap.counters.remote_frees.get();
+            }
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            let block = &mut blocks[random as usize % n];
+            // SAFETY: a live block, freed once.
+            unsafe { dealloc(*block) };
+            *block = alloc(SIZE);
+        }
+        let share = (heap.counters.remote_frees.get() - before) as f64 / n as f64;
+        for p in blocks {
+            // SAFETY: a live block, freed once.
+            unsafe { dealloc(p) };
+        }
+        share
+    };
+    // A heap that stays, so that another thread can receive spans.
+    let p = alloc(SIZE);
+    let share = thread::spawn(run).join();
+    // SAFETY: the block from above.
+    unsafe { dealloc(p) };
+    share.unwrap_or(f64::NAN)
+}
+
+#[test]
+fn a_thread_that_replaces_blocks_of_many_spans_keeps_them() {
+    alone!(a_thread_that_replaces_blocks_of_many_spans_keeps_them, || {
+        let share = remote_share_of_replaced(usize::MAX);
+        assert!(share < 0.15, "{share}");
+    });
+}
+
+#[test]
+fn a_block_that_crosses_now_and_then_is_not_sharing() {
+    alone!(a_block_that_crosses_now_and_then_is_not_sharing, || {
+        let share = remote_share_of_replaced(20_000);
+        assert!(share < 0.3, "{share}");
+    });
+}
+
+#[test]
+fn a_thread_whose_blocks_cross_keeps_little() {
+    alone!(a_thread_whose_blocks_cross_keeps_little, || {
+        let share = remote_share_of_replaced(20);
+        assert!(share > 0.5, "{share}");
+    });
+}
+
 /// Bytes carved from a thread's span after `rounds` alternating allocations and frees, with ten blocks live.
 fn carved(size: usize, rounds: usize) -> usize {
     let run = move || {

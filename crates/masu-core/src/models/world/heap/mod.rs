@@ -67,6 +67,7 @@ pub struct Heap {
     pub zero: Cell<u64>,
     pub tick: Cell<Tick>,
     pub full_count: Cell<u32>,
+    pub claimed_back: Cell<u32>,
     active: [Cell<u32>; CLASSES],
     partial: [List; CLASSES],
     full: [List; CLASSES],
@@ -124,6 +125,7 @@ impl Heap {
             // It never changes.
             tick: Cell::new(Tick::now()),
             full_count: Cell::new(0),
+            claimed_back: Cell::new(0),
             active: [const { Cell::new(NIL) }; CLASSES],
             partial: [const { List::new() }; CLASSES],
             full: [const { List::new() }; CLASSES],
@@ -178,6 +180,8 @@ impl Heap {
 
     /// Everything is shared already.
     pub fn note_sharing(&self) {}
+
+    pub fn note_claimed_back(&self) {}
 
     /// Always.
     pub fn is_shared(&self) -> bool {

@@ -1,7 +1,8 @@
 //! What a simulated heap has: bins, spans in their places, an outbox, a cache, and what it has borrowed.
 
 use masu_core::rules::{
-    EMPTIES_PER_TICK, GRANULE, LONGEST_CHAINS, OVERSUBSCRIBED_SLOTS, SLOTS, capacity,
+    CROSSING_WEIGHT, EMPTIES_PER_TICK, GRANULE, LONGEST_CHAINS, OVERSUBSCRIBED_SLOTS, SLOTS,
+    capacity,
 };
 use masu_core::size_class::{LAST_CLASS, UNIT, size_of_class};
 
@@ -125,6 +126,8 @@ pub struct Heap {
     pub full_count: u32,
     /// Whether blocks cross between it and others.
     pub shares: bool,
+    /// Spans claimed back after the heap had given them up, less what crossings take away.
+    pub claimed_back: u32,
     /// Spans that may run empty in a class before one stays.
     pub empties: [u8; CLASSES],
     pub outbox: Outbox,
@@ -147,6 +150,7 @@ impl Heap {
             full: [List::default(); CLASSES],
             full_count: 0,
             shares: false,
+            claimed_back: 0,
             empties: [EMPTIES_PER_TICK; CLASSES],
             outbox: Outbox::new(),
             cache: Cache::new(),
@@ -155,6 +159,12 @@ impl Heap {
             held: 0,
             grown: 0,
         }
+    }
+
+    /// Notes that blocks cross between it and others.
+    pub fn note_sharing(&mut self) {
+        self.shares = true;
+        self.claimed_back = self.claimed_back.saturating_sub(CROSSING_WEIGHT);
     }
 }
 

@@ -193,7 +193,7 @@ impl Masu {
             caller.change_atomic(&mut self.emptied);
         }
         s.merge();
-        self.heaps[heap].shares = true;
+        self.heaps[heap].note_sharing();
         true
     }
 
@@ -234,7 +234,7 @@ impl Masu {
             let s = &mut self.spans[span as usize];
             caller.fetch(&mut s.word);
             if !s.chain.is_empty() {
-                self.heaps[heap].shares = true;
+                self.heaps[heap].note_sharing();
                 self.heaps[heap].full[class].remove(&mut self.links, span);
                 self.heaps[heap].full_count -= 1;
                 return Some(span);

@@ -107,8 +107,10 @@ impl Masu {
         s.merge();
         caller.change(self.pages.entry(span));
         if keeps {
-            if s.former.take() != Some(thread as u32) {
-                self.heaps[thread].shares = true;
+            if s.former.take() == Some(thread as u32) {
+                self.heaps[thread].claimed_back += 1;
+            } else {
+                self.heaps[thread].note_sharing();
             }
             s.owner = Some(thread as u32);
             self.tally.claimed += 1;
@@ -186,7 +188,9 @@ impl Masu {
         let Some(keeps) = self.mode(heap).retention() else { return };
         for _ in 0..GIVEN_UP_AT_ONCE {
             let h = &mut self.heaps[heap];
-            let too_many = h.full_count > keeps.full() || h.full[class].len > keeps.full_of_class;
+            let n = h.full_count;
+            let beyond = n > keeps.full() || h.full[class].len > keeps.full_of_class;
+            let too_many = beyond && n > h.claimed_back;
             let Some(span) = h.full[class].front().filter(|_| too_many) else { return };
             h.full[class].remove(&mut self.links, span);
             h.full_count -= 1;
@@ -204,7 +208,7 @@ impl Masu {
             let frees_only = h.active[class].is_none();
             let most = if frees_only { keeps.partial_of_freer } else { keeps.partial };
             let n = h.partial[class].len;
-            let too_many = n > most && n > keeps.young;
+            let too_many = n > most && n > keeps.young && n > h.claimed_back;
             let Some(span) = h.partial[class].back().filter(|_| too_many) else { return };
             h.partial[class].remove(&mut self.links, span);
             self.spans[span as usize].former = Some(heap as u32);
