@@ -26,7 +26,7 @@ pub enum Mode {
     Lending,
 }
 
-/// What a heap keeps. Beyond that it gives up the oldest, unless its thread claims them back ([`Heap::claimed_back`]).
+/// What a heap keeps. Beyond that it gives up the oldest, unless its thread claims them back (`retain`).
 pub struct Retention {
     /// Full spans of all classes, in multiples of the option `retain_full`.
     full: u32,
