@@ -180,7 +180,7 @@ pub const RETAIN_TICKS: usize = 8;
 /// The part of what went back, one in N, that a tick forgets: a later need for it is a new need. §7
 pub const RETAIN_FORGOTTEN: usize = 8;
 /// How many spans that a thread claims back count as much as blocks that cross once. §2
-pub const CROSSING_WEIGHT: u32 = 16;
+pub const CROSSING_WEIGHT: u32 = 8;
 /// Ticks during which a heap counts as one that shares. §2
 pub const SHARING: u32 = 2;
 /// Bytes in slow frees between two looks at the clock, and how many frees that may be at most. §7
