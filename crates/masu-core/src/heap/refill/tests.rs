@@ -13,10 +13,27 @@ use std::thread;
 /// Bytes in a block: 64 blocks per span.
 const SIZE: usize = 1024;
 
+/// The next number after `random`, by Marsaglia's xorshift; any but 0.
+fn next(random: &mut u64) -> usize {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random as usize
+}
+
+/// What a separate thread measures while another heap is there, which could receive its spans.
+fn beside_a_heap(measure: impl FnOnce() -> f64 + Send + 'static) -> f64 {
+    let p = alloc(SIZE);
+    let measured = thread::spawn(measure).join();
+    // SAFETY: the block from above.
+    unsafe { dealloc(p) };
+    measured.unwrap_or(f64::NAN)
+}
+
 /// Frees blocks of this many spans in a random order on a separate thread. Returns the share of remote frees.
 fn remote_share(spans: usize) -> f64 {
     let n = spans * (GRANULE / SIZE);
-    let run = move || {
+    beside_a_heap(move || {
         // SAFETY: a block that no other code knows.
         unsafe { dealloc(alloc(1)) };
         let heap = current();
@@ -28,10 +45,7 @@ fn remote_share(spans: usize) -> f64 {
             let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
             let mut random = 1u64;
             for i in (1..n).rev() {
-                random ^= random << 13;
-                random ^= random >> 7;
-                random ^= random << 17;
-                blocks.swap(i, random as usize % (i + 1));
+                blocks.swap(i, next(&mut random) % (i + 1));
             }
             let before = heap.counters.remote_frees.get();
             for p in blocks {
@@ -42,13 +56,7 @@ fn remote_share(spans: usize) -> f64 {
                 return (heap.counters.remote_frees.get() - before) as f64 / n as f64;
             }
         }
-    };
-    // A heap that stays, so that another thread can receive spans.
-    let p = alloc(SIZE);
-    let share = thread::spawn(run).join();
-    // SAFETY: the block from above.
-    unsafe { dealloc(p) };
-    share.unwrap_or(f64::NAN)
+    })
 }
 
 /// What a heap keeps if its blocks stay with its thread.
@@ -76,26 +84,22 @@ fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
 /// take the spans that are given up.
 fn remote_share_of_replaced(crossing: usize) -> f64 {
     let n = 8 * private().full() as usize * (GRANULE / SIZE);
-    let run = move || {
+    beside_a_heap(move || {
         // SAFETY: a block that no other code knows.
         unsafe { dealloc(alloc(1)) };
         let heap = current();
+        // Its former thread may have shared something.
+        heap.last_shared.set(Tick::NEVER);
         let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
         let (mut random, mut before) = (1u64, 0);
         for i in 0..4 * n {
-            if i == 0 {
-                // Its former thread may have shared something.
-                heap.last_shared.set(Tick::NEVER);
-            } else if i.is_multiple_of(crossing) {
+            if (i + 1).is_multiple_of(crossing) {
                 heap.note_sharing();
             }
             if i == 3 * n {
                 before = heap.counters.remote_frees.get();
             }
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let block = &mut blocks[random as usize % n];
+            let block = &mut blocks[next(&mut random) % n];
             // SAFETY: a live block, freed once.
             unsafe { dealloc(*block) };
             *block = alloc(SIZE);
@@ -106,13 +110,7 @@ fn remote_share_of_replaced(crossing: usize) -> f64 {
             unsafe { dealloc(p) };
         }
         share
-    };
-    // A heap that stays, so that another thread can receive spans.
-    let p = alloc(SIZE);
-    let share = thread::spawn(run).join();
-    // SAFETY: the block from above.
-    unsafe { dealloc(p) };
-    share.unwrap_or(f64::NAN)
+    })
 }
 
 #[test]

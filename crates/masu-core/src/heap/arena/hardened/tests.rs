@@ -5,7 +5,8 @@ use super::{Arena, Ordering, charge_of, kind_of};
 #[test]
 fn a_half_note_is_counted_when_the_child_begins() {
     let heap = Arena::create_hardened().expect("addresses for a heap");
-    let (cut_off, other) = (heap.block_of(100), heap.block_of(5000));
+    let [cut_off, other] = [100, 5000].map(|size| heap.alloc_as_asked(size, 16, false));
+    assert!(!cut_off.is_null() && !other.is_null());
     // A thread has noted the block, and does not exist any more when it would note its bytes.
     heap.hardened.freed[kind_of(100)].fetch_add(1, Ordering::Relaxed);
     heap.forget_unfinished();
@@ -21,12 +22,4 @@ fn a_half_note_is_counted_when_the_child_begins() {
     assert_eq!((heap.stats().blocks, heap.stats().allocated), (0, 0));
     // SAFETY: no block of it is used any more.
     unsafe { heap.retire() };
-}
-
-impl Arena {
-    fn block_of(&'static self, size: usize) -> *mut u8 {
-        let p = self.alloc_as_asked(size, 16, false);
-        assert!(!p.is_null());
-        p
-    }
 }
