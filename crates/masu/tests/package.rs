@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
@@ -99,6 +100,9 @@ fn the_installed_command_has_the_library_inside() {
             install.args(["install", "--offline", "--force", "--path"]).arg(&source);
             install.arg("--root").arg(&root).arg("--target-dir").arg(place.join("built"));
             install.current_dir(&source);
+            // The directory lies in this workspace, of which the package is no member.
+            let manifest = std::fs::OpenOptions::new().append(true).open(source.join("Cargo.toml"));
+            manifest.and_then(|mut file| file.write_all(b"\n[workspace]\n")).expect("written");
         }
     }
     install.env_remove("RUSTFLAGS");
