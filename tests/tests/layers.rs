@@ -17,6 +17,7 @@ use proc_macro2::{TokenStream, TokenTree};
 const LAYERS: &[(&str, &str)] = &[
     ("text", "formatting without core::fmt; stands on nothing"),
     ("own_process", "tests in a process of their own; part of tests only"),
+    ("test_random", "what tests draw at random; part of tests only"),
     ("sync", "the one facade over atomics, so that the model checker can take their place"),
     ("features", "what the engine is built with"),
     ("config", "what a user can set; pure parsing, which every layer may ask about"),

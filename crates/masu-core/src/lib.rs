@@ -94,6 +94,8 @@ mod stack;
 mod stats;
 #[cfg(not(loom))]
 mod sys;
+#[cfg(all(test, not(loom)))]
+mod test_random;
 #[cfg(not(loom))]
 pub mod text;
 mod tuning;

@@ -29,10 +29,10 @@ fn begin(heap: &Heap) {
     heap.tick.set(Tick::now());
     heap.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
     heap.walks.iter().for_each(|c| c.set(STEADY_AFTER + WALKS_PER_TICK));
-    heap.claimed_back.set(heap.claimed_back.get() / 2);
     if heap.role.get() != Role::Thread {
         return;
     }
+    heap.claimed_back.set(heap.claimed_back.get() / 2);
     heap.runs.seat.settle();
     sampling::on_tick(heap);
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };

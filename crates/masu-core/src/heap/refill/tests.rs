@@ -5,6 +5,7 @@ use crate::heap::mode::Retention;
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::size_class::UNIT;
+use crate::test_random::Random;
 use crate::{alloc, dealloc};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};
@@ -12,14 +13,6 @@ use std::thread;
 
 /// Bytes in a block: 64 blocks per span.
 const SIZE: usize = 1024;
-
-/// The next number after `random`, by Marsaglia's xorshift; any but 0.
-fn next(random: &mut u64) -> usize {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random as usize
-}
 
 /// What a separate thread measures while another heap is there, which could receive its spans.
 fn beside_a_heap(measure: impl FnOnce() -> f64 + Send + 'static) -> f64 {
@@ -43,9 +36,9 @@ fn remote_share(spans: usize) -> f64 {
             // Its former thread may have shared something.
             heap.last_shared.set(Tick::NEVER);
             let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
-            let mut random = 1u64;
+            let mut random = Random(1);
             for i in (1..n).rev() {
-                blocks.swap(i, next(&mut random) % (i + 1));
+                blocks.swap(i, random.below(i as u64 + 1) as usize);
             }
             let before = heap.counters.remote_frees.get();
             for p in blocks {
@@ -91,7 +84,7 @@ fn remote_share_of_replaced(crossing: usize) -> f64 {
         // Its former thread may have shared something.
         heap.last_shared.set(Tick::NEVER);
         let mut blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
-        let (mut random, mut before) = (1u64, 0);
+        let (mut random, mut before) = (Random(1), 0);
         for i in 0..4 * n {
             if (i + 1).is_multiple_of(crossing) {
                 heap.note_sharing();
@@ -99,7 +92,7 @@ fn remote_share_of_replaced(crossing: usize) -> f64 {
             if i == 3 * n {
                 before = heap.counters.remote_frees.get();
             }
-            let block = &mut blocks[next(&mut random) % n];
+            let block = &mut blocks[random.below(n as u64) as usize];
             // SAFETY: a live block, freed once.
             unsafe { dealloc(*block) };
             *block = alloc(SIZE);

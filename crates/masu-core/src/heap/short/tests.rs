@@ -5,6 +5,7 @@ use crate::heap::mode::Mode;
 use crate::heap::{alloc_small_slow, flush};
 use crate::own_process::alone;
 use crate::region;
+use crate::test_random::Random;
 use crate::{alloc, dealloc};
 
 /// Bytes in a block: 15 blocks per span.
@@ -65,18 +66,15 @@ fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64)
     let (class, heap) = (class_of(size), current());
     let mut seen = Vec::new();
     let mut live: Vec<*mut u8> = Vec::new();
-    let mut random = 1u64;
+    let mut random = Random(1);
     let mut taken = 0;
     // No tick except this one, which renews the budgets.
     crate::settings::set_decay(crate::config::Delay::Never);
     crate::clock::advance();
     for step in 0..20_000 {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
         // Up to some two hundred blocks if that is not too many, and down again.
         let grow = step / 1000 % 2 == 0 && live.len() < most;
-        if live.is_empty() || random % 8 < if grow { 5 } else { 3 } {
+        if live.is_empty() || random.below(8) < if grow { 5 } else { 3 } {
             let mut p = crate::heap::alloc_small(size);
             if p.is_null() {
                 p = if short { refill(size) } else { null_mut() };
@@ -88,7 +86,7 @@ fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64)
             }
             live.push(p);
         } else {
-            let p = live.swap_remove(random as usize % live.len());
+            let p = live.swap_remove(random.below(live.len() as u64) as usize);
             // SAFETY: a live block.
             unsafe { dealloc(p) };
         }

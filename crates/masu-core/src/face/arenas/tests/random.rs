@@ -1,7 +1,7 @@
 //! Random operations in several heaps at once.
 
 use super::{Block, create, destroy, fill, fill_new};
-use crate::face::tests::Random;
+use crate::test_random::Random;
 use crate::{Arena, purge, realloc, usable_size};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
