@@ -8,7 +8,9 @@ use super::fast::{self, Freed};
 use super::outbox::{Added, Outbox};
 use super::retain::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
-use super::{Heap, Role, arena, birth, processor_cache, shared_arena, suspect, thread_bytes};
+use super::{
+    Heap, Role, arena, birth, processor_cache, shared_arena, suspect, table, thread_bytes,
+};
 use crate::deferred;
 use crate::region::{self, Base, GRANULE};
 use crate::report::{self, Wrong};
@@ -279,7 +281,10 @@ unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {
     }
 }
 
-/// Whether a heap takes spans of the class as its own.
+/// Whether a heap takes spans of the class as its own. Among many threads none does: blocks that the span still misses
+/// may be in a processor's cache, and nobody would give the span back if they came while its thread slept.
 fn keeps(heap: &Heap, class: usize) -> bool {
-    heap.role.get() == Role::Thread && !shared_arena::borrows(heap, class)
+    heap.role.get() == Role::Thread
+        && !table::is_oversubscribed()
+        && !shared_arena::borrows(heap, class)
 }

@@ -4,10 +4,12 @@ use super::magazine::MOST;
 use super::*;
 use crate::heap::{Heap, Scope, sparse, suspect, thread_bytes};
 use crate::own_process::alone;
+use crate::region::GRANULE;
 use crate::size_class::size_of_class;
 use crate::span::{pool, span_of};
 use crate::tuning::{MAGAZINE_BLOCKS, MAGAZINE_BYTES, OVERSUBSCRIBED_PER_PROCESSOR};
 use crate::{alloc, alloc_zeroed, dealloc, region};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
 
@@ -21,8 +23,8 @@ fn await_the_end_of_others() {
     }
 }
 
-/// Runs `f` on a thread of its own in a process in which as many others have heaps, and sleep, as make it oversubscribed.
-fn among_many(f: impl FnOnce() + Send) {
+/// Runs `f` in a process in which as many other threads have heaps, and sleep, as make it oversubscribed.
+fn beside_many<R>(f: impl FnOnce() -> R) -> R {
     await_the_end_of_others();
     let sleepers = OVERSUBSCRIBED_PER_PROCESSOR * settings::processors() + 1;
     let (begun, done) = (Barrier::new(sleepers as usize + 1), Barrier::new(sleepers as usize + 1));
@@ -37,14 +39,19 @@ fn among_many(f: impl FnOnce() + Send) {
         }
         begun.wait();
         // A panic here would leave the others waiting.
-        let worked = scope.spawn(|| {
+        let result = catch_unwind(AssertUnwindSafe(|| {
             assert!(table::is_oversubscribed());
-            f();
-        });
-        let worked = worked.join();
+            f()
+        }));
         done.wait();
-        assert!(worked.is_ok());
-    });
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
+/// The same on a thread of its own.
+fn among_many(f: impl FnOnce() + Send) {
+    let worked = beside_many(|| thread::scope(|scope| scope.spawn(f).join()));
+    assert!(worked.is_ok());
 }
 
 /// Whether the calling thread has no heap.
@@ -271,6 +278,25 @@ fn a_producer_and_a_consumer_need_few_spans() {
                 }
             }
         });
+    });
+}
+
+/// A thread that had its heap before the others fills many spans and frees them while others are in the caches: what
+/// it gives up stays within everybody's reach.
+#[test]
+fn a_heap_among_many_takes_no_span_back() {
+    alone!(a_heap_among_many_takes_no_span_back, || {
+        const SPANS: usize = 64;
+        free_all(&[alloc(SIZE)]);
+        let heap = current();
+        beside_many(|| {
+            let blocks: Vec<_> = (0..SPANS * GRANULE / SIZE).map(|_| alloc(SIZE)).collect();
+            drop(Cache::enter());
+            let _others: Vec<_> =
+                Cache::all().iter().map(|cache| cache.0.lock.try_lock()).collect();
+            free_all(&blocks);
+        });
+        assert_eq!(heap.counters.claimed.get(), 0);
     });
 }
 

@@ -101,7 +101,7 @@ impl Masu {
             self.abandoned[class].remove(&mut self.links, span);
             caller.locked(&mut self.abandoned_lines[line], LISTED);
         }
-        let keeps = !self.borrows(thread, class);
+        let keeps = !self.oversubscribed && !self.borrows(thread, class);
         let s = &mut self.spans[span as usize];
         caller.fetch(&mut s.record);
         s.merge();
