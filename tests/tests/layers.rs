@@ -17,7 +17,6 @@ use proc_macro2::{TokenStream, TokenTree};
 const LAYERS: &[(&str, &str)] = &[
     ("text", "formatting without core::fmt; stands on nothing"),
     ("own_process", "tests in a process of their own; part of tests only"),
-    ("test_random", "what tests draw at random; part of tests only"),
     ("sync", "the one facade over atomics, so that the model checker can take their place"),
     ("features", "what the engine is built with"),
     ("config", "what a user can set; pure parsing, which every layer may ask about"),
@@ -25,6 +24,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("request", "a request for memory, classified"),
     ("tuning", "the constants that experiments chose"),
     ("sys", "the kernel and the CPU; the only place with system calls"),
+    ("test_random", "what tests draw at random; part of tests only"),
     ("clock", "coarse time, advanced by purge and read by all, and how old what was noted is"),
     ("lock", "a futex lock that fork can reset"),
     ("sharding", "how what a lock guards comes to have several"),

@@ -291,6 +291,7 @@ fn a_heap_among_many_takes_no_span_back() {
         let heap = current();
         beside_many(|| {
             let blocks: Vec<_> = (0..SPANS * GRANULE / SIZE).map(|_| alloc(SIZE)).collect();
+            // In use from now on, and then taken.
             drop(Cache::enter());
             let _others: Vec<_> =
                 Cache::all().iter().map(|cache| cache.0.lock.try_lock()).collect();
