@@ -34,6 +34,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("handshake", "reaching into a sleeping thread's cache"),
     ("holder", "such a cache: who holds how much, since when, and in a fork's child"),
     ("settings", "the options in force"),
+    ("discards", "ranges of pages that go back to the kernel together"),
     ("named_file", "a file that an option names"),
     ("outlet", "where a report at exit goes"),
     ("ledger", "what is in use, as the pools charge it, and the limit that it never passes"),

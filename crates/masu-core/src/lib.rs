@@ -22,6 +22,7 @@ pub mod sync;
 
 mod clock;
 mod deferred;
+mod discards;
 mod features;
 mod fork;
 mod guard;

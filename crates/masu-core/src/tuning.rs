@@ -221,6 +221,8 @@ pub const CGROUP_EVERY: u64 = 10_000;
 pub const SOFT_LOOKS: usize = 16;
 /// See [`SOFT_LOOKS`].
 pub const SOFT_STEP: usize = 1 << 20;
+/// Milliseconds for which a look at the process's filters of system calls holds. †
+pub const FILTER_EVERY: u64 = 250;
 /// Milliseconds between two looks at the pressure, and in how many of them tasks must have waited for that
 /// to count. †
 pub const PRESSURE_EVERY: u64 = 250;

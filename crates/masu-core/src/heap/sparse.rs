@@ -8,11 +8,15 @@
 use super::retain::{self, give_up_partial};
 use super::tls::current;
 use super::{Heap, Role, handover, processor_cache, shared_arena};
+use crate::discards::{self, Discards};
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, UNIT};
 use crate::span::{self, abandoned, pool};
 use crate::tuning::{PURGED_AT_ONCE, SPARSE_PER_PAGE};
+
+/// Abandoned spans whose pages go back together.
+const CLAIMED_AT_ONCE: usize = discards::MOST / 2;
 
 /// Pages of a span.
 const PAGES: u32 = (GRANULE / UNIT) as u32;
@@ -26,38 +30,54 @@ pub fn purge_spans(all: bool) -> usize {
     let mut bytes = super::arena::purge_spans(all);
     for class in 1..=LAST_CLASS {
         let most = abandoned::count(class);
-        for _ in 0..if all { most } else { most.min(PURGED_AT_ONCE) } {
+        let mut left = if all { most } else { most.min(PURGED_AT_ONCE) };
+        while left != 0 {
             let Some(_discard) = DISCARD.enter() else { return bytes };
-            let Some((span, chain)) = abandoned::take_stale(class, all) else { break };
-            // SAFETY: invariant 2 of `span::remote`: the claim made this thread the span's owner, and the chain is its
-            // word's.
-            unsafe {
-                let s = &mut *span::record(span);
-                s.merge(span, chain);
-                if s.out() == 0 {
-                    pool::give(span);
-                    continue;
+            let mut discards = Discards::new();
+            let mut claimed = [0; CLAIMED_AT_ONCE];
+            let mut n = 0;
+            while left != 0
+                && let Some(place) = claimed.get_mut(n)
+            {
+                left -= 1;
+                let Some((span, chain)) = abandoned::take_stale(class, all) else {
+                    left = 0;
+                    break;
+                };
+                // SAFETY: invariant 2 of `span::remote`: the claim made this thread the span's owner, and the chain is
+                // its word's.
+                unsafe {
+                    let s = &mut *span::record(span);
+                    s.merge(span, chain);
+                    if s.out() == 0 {
+                        pool::give(span);
+                        continue;
+                    }
+                    purge_span(span, &mut discards);
                 }
-                bytes += purge_span(span);
-                give_up_partial(span, true);
+                *place = span;
+                n += 1;
+            }
+            bytes += discards.go();
+            for span in claimed.into_iter().take(n) {
+                // SAFETY: claimed above, and in no list since.
+                unsafe { give_up_partial(span, true) };
             }
         }
     }
     bytes
 }
 
-/// Purges the free pages of a span, and notes how many blocks were in use then. Returns the bytes given
-/// back.
+/// Notes the free pages of a span, to be given back, and how many blocks were in use then.
 ///
 /// # Safety
-/// The caller must own the span; none of its blocks may be in a bin, and some block must be in use.
-unsafe fn purge_span(span: u32) -> usize {
+/// The caller must own the span until they have gone; none of its blocks may be in a bin, and some block must be in use.
+unsafe fn purge_span(span: u32, discards: &mut Discards) {
     // SAFETY: passed on.
     unsafe {
         let s = &mut *span::record(span);
-        let bytes = s.purge_pages(span);
+        s.purge_pages(span, discards);
         s.looked = s.out() as u16;
-        bytes
     }
 }
 
@@ -75,9 +95,9 @@ pub fn purge_own() -> usize {
 /// Purges the free pages of a heap's partial spans that have rested for a tick, or `all`. Returns the bytes given
 /// back. The caller has the heap to itself.
 pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
-    let mut bytes = 0;
     // A fork waits, so that its child finds no span half purged.
     let Some(_discard) = DISCARD.enter() else { return 0 };
+    let mut discards = Discards::new();
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();
@@ -89,12 +109,12 @@ pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
                 let s = &*span::record(span);
                 let rested = all || s.since.rested();
                 if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
-                    bytes += purge_span(span);
+                    purge_span(span, &mut discards);
                 }
             }
         }
     }
-    bytes
+    discards.go()
 }
 
 /// Purges the free pages of the calling thread's partial spans that have few blocks in use, and puts them behind
@@ -104,8 +124,8 @@ pub fn purge_sparse() -> usize {
     if heap.role.get() != Role::Thread {
         return 0;
     }
-    let mut bytes = 0;
     let Some(_discard) = DISCARD.try_lock() else { return 0 };
+    let mut discards = Discards::new();
     for class in 1..=LAST_CLASS {
         let list = heap.partial(class);
         let mut at = list.front();
@@ -122,11 +142,11 @@ pub fn purge_sparse() -> usize {
                 if out == u32::from(s.looked) {
                     break;
                 }
-                bytes += purge_span(span);
+                purge_span(span, &mut discards);
                 list.remove(span);
                 list.push_back(span);
             }
         }
     }
-    bytes
+    discards.go()
 }

@@ -8,11 +8,12 @@ use super::pool::address;
 use super::scarce;
 use super::shard::Locked;
 use crate::clock::Tick;
+use crate::discards::Discards;
 use crate::ledger::last_shard;
 use crate::lock::{DISCARD, change};
 use crate::size_class::UNIT;
 use crate::space;
-use crate::sys::{auxv, mem};
+use crate::sys::auxv;
 use crate::tuning::{TICK_CALLS, TICK_LONG, TICK_TURNS};
 
 /// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
@@ -80,9 +81,9 @@ struct Visit {
 }
 
 impl Visit {
-    /// Units of the shortest range that goes back.
-    fn shortest(&self) -> usize {
-        if self.whole || self.calls < TICK_CALLS { 1 } else { TICK_LONG }
+    /// Units of the shortest range that goes back, after others that may take a call each.
+    fn shortest(&self, noted: usize) -> usize {
+        if self.whole || self.calls + noted < TICK_CALLS { 1 } else { TICK_LONG }
     }
 }
 
@@ -98,16 +99,29 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
         // SAFETY: invariant 5 of `run::pool`.
         let c = unsafe { record(chunk) };
         let set = if visit.all { &c.dirty } else { &c.old };
-        let mut range = next_range(set, from, page, visit.shortest());
-        while let Some((start, n)) = range
-            && visit.stay != 0
-        {
-            let stays = visit.stay.min(n).next_multiple_of(page);
-            visit.stay = visit.stay.saturating_sub(stays);
-            from = start + stays;
-            range = next_range(set, from, page, visit.shortest());
+        let mut discards = Discards::new();
+        while !discards.is_full() {
+            let shortest = visit.shortest(discards.ranges().len());
+            let mut range = next_range(set, from, page, shortest);
+            while let Some((start, n)) = range
+                && visit.stay != 0
+            {
+                let stays = visit.stay.min(n).next_multiple_of(page);
+                visit.stay = visit.stay.saturating_sub(stays);
+                from = start + stays;
+                range = next_range(set, from, page, shortest);
+            }
+            let Some((start, n)) = range else { break };
+            // While the kernel works, the units count as used, so that no thread takes them.
+            c.used.set(start, n);
+            c.old.clear(start, n);
+            c.dirty.clear(start, n);
+            change(&pool.account().dirty, n.wrapping_neg());
+            // SAFETY: invariant 1 of `run::chunk`: the units are in `used`, but of no run: this purge has them.
+            unsafe { discards.note(address(chunk, start), n * UNIT) };
+            from = start + n;
         }
-        let Some((start, n)) = range else {
+        if discards.ranges().is_empty() {
             c.old.assign(&c.dirty);
             if c.dirty.next(0, true) == UNITS {
                 pool.remove(Has::Dirty, chunk);
@@ -118,29 +132,24 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
                 }
             }
             return;
-        };
-        // While the kernel works, the units count as used, so that no thread takes them.
-        c.used.set(start, n);
-        c.old.clear(start, n);
-        let dirty = c.dirty.clear(start, n);
-        change(&pool.account().dirty, dirty.wrapping_neg());
+        }
         pool.update(chunk, c);
         c.pages.split();
         drop(pool);
-        // SAFETY: invariant 1 of `run::chunk`: the units are in `used`, but of no run: this purge has them.
-        let done = unsafe { mem::discard(address(chunk, start), n * UNIT) };
+        let refused = discards.send();
+        visit.calls += discards.calls;
+        visit.purged += discards.given;
         // The chunk may be in another shard by now.
         let pool = Locked::lock_of(chunk);
-        c.used.clear(start, n);
-        visit.calls += 1;
-        if done {
-            visit.purged += dirty * UNIT;
-        } else {
-            c.dirty.set(start, n);
-            change(&pool.account().dirty, n);
+        for (index, range) in discards.ranges().iter().enumerate() {
+            let (start, n) = ((range.at - address(chunk, 0)) / UNIT, range.len / UNIT);
+            c.used.clear(start, n);
+            if refused >> index & 1 != 0 {
+                c.dirty.set(start, n);
+                change(&pool.account().dirty, n);
+            }
+            pool.freed(chunk, c, start, n);
         }
-        pool.freed(chunk, c, start, n);
-        from = start + n;
     }
 }
 

@@ -17,6 +17,7 @@
 pub mod abandoned;
 mod block;
 mod bound;
+mod emptied;
 mod list;
 #[cfg_attr(loom, path = "../models/world/pool.rs")]
 pub mod pool;
@@ -28,6 +29,7 @@ pub use block::Block;
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 pub use block::MARK;
 pub use bound::may_start;
+pub use emptied::{emptied, emptied_bytes, empty_for_sleepers};
 pub use list::List;
 pub use purge::blocks_on;
 pub use record::*;

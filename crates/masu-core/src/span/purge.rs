@@ -17,10 +17,11 @@
 use super::block::Block;
 use super::bound::close;
 use super::record::Span;
+use crate::discards::Discards;
 use crate::region::{GRANULE, granule_address};
 use crate::run;
 use crate::size_class::UNIT;
-use crate::sys::{auxv, mem};
+use crate::sys::auxv;
 use core::ptr::null_mut;
 
 /// Pages in a span.
@@ -100,14 +101,14 @@ impl Span {
         None
     }
 
-    /// Gives back the pages on which only free blocks lie. Returns the bytes given back.
+    /// Notes the pages on which only free blocks lie, to be given back.
     ///
     /// # Safety
-    /// The caller must own span `span`; none of its blocks may be in a bin, and some block must be
-    /// in use.
-    pub unsafe fn purge_pages(&mut self, span: u32) -> usize {
+    /// The caller must own span `span` until they have gone; none of its blocks may be in a bin, and some block must
+    /// be in use.
+    pub unsafe fn purge_pages(&mut self, span: u32, discards: &mut Discards) {
         if auxv::page_size() != UNIT {
-            return 0;
+            return;
         }
         let size = (self.size() as usize).max(1);
         let base = granule_address(span as usize);
@@ -131,14 +132,14 @@ impl Span {
             })
             .fold(0u16, |mask, page| mask | 1 << page);
         if fresh == 0 {
-            return 0;
+            return;
         }
         // SAFETY: the line is the caller's (invariant 5 of `span::record`); pages in `fresh` hold free blocks only.
         unsafe {
             self.unlink_starts_on(base, fresh);
             self.purged |= fresh;
             close(span);
-            discard(base, fresh)
+            note(base, fresh, discards);
         }
     }
 
@@ -166,23 +167,18 @@ impl Span {
     }
 }
 
-/// Discards the pages of a mask, each range of neighbours in one call. Returns the bytes.
+/// Notes the pages of a mask, neighbours as one range.
 ///
 /// # Safety
 /// They must be pages of a span of the caller's, which begins at `base`, and hold only free blocks.
-unsafe fn discard(base: usize, mask: u16) -> usize {
+unsafe fn note(base: usize, mask: u16, discards: &mut Discards) {
     let mut rest = u32::from(mask);
-    let mut bytes = 0;
     run::split(base as *const u8);
     while rest != 0 {
         let start = rest.trailing_zeros();
         let n = (rest >> start).trailing_ones();
         rest &= !(((1 << n) - 1) << start);
-        let len = n as usize * UNIT;
         // SAFETY: passed on.
-        if unsafe { mem::discard(base + start as usize * UNIT, len) } {
-            bytes += len;
-        }
+        unsafe { discards.note(base + start as usize * UNIT, n as usize * UNIT) };
     }
-    bytes
 }

@@ -10,8 +10,7 @@
 //!    the pool's lock.
 
 use super::block::Block;
-#[cfg(not(loom))]
-use super::bound::close;
+use super::emptied::emptied;
 use super::remote::{Chain, RemoteWord};
 use crate::clock::Tick;
 use crate::region::{
@@ -19,7 +18,7 @@ use crate::region::{
 };
 use crate::report::{self, Wrong};
 use crate::size_class::{LAST_CLASS, SIZES, UNIT, size_of_class};
-use crate::sync::{AtomicUsize, Ordering, shared_static};
+use crate::sync::Ordering;
 use crate::sys::mem;
 use core::mem::offset_of;
 use core::ptr::null_mut;
@@ -135,62 +134,6 @@ pub fn block_at(span: u32, sixteenths: u32) -> *mut Block {
 #[inline(always)]
 pub fn sixteenths(block: *mut Block) -> u32 {
     ((region::offset(block.cast()) & (GRANULE - 1)) / 16) as u32
-}
-
-shared_static! {
-    /// Owned spans whose blocks have all come back from other threads, and that neither their owners nor the purge
-    /// have looked at since.
-    static EMPTIED: AtomicUsize = AtomicUsize::new(0);
-}
-
-/// Notes one more such span, or one less.
-pub fn emptied(one_more: bool) {
-    if one_more {
-        EMPTIED.fetch_add(1, Ordering::Relaxed);
-    } else {
-        EMPTIED.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Bytes in such spans. An owner may take a chain before the thread that completed it has counted:
-/// then the count is below zero.
-pub fn emptied_bytes() -> usize {
-    EMPTIED.load(Ordering::Relaxed).cast_signed().max(0).cast_unsigned() * GRANULE
-}
-
-/// Gives back the pages of such spans in their owners' stead. Returns the bytes given back.
-pub fn empty_for_sleepers() -> usize {
-    let mut bytes = 0;
-    if EMPTIED.load(Ordering::Relaxed) == 0 {
-        return 0;
-    }
-    for span in 0..(region::limit() >> GRANULE_SHIFT) as u32 {
-        // SAFETY: invariant 1 of `region`: the granule is below the limit.
-        let (size, word) = unsafe { (page_map(span).block_size(), remote(span)) };
-        let Some(capacity) = GRANULE.checked_div(size) else { continue };
-        let Some(_discard) = crate::lock::DISCARD.enter() else { return bytes };
-        if word.empty_begin(capacity as u32) {
-            // The size was read before the word stood still: the span may be of another class by now.
-            // SAFETY: invariant 1 of `region`; every block of the span is free, and the word keeps
-            // all other threads away.
-            let gone = unsafe {
-                page_map(span).block_size() == size && {
-                    // No mark is left by which a second free of a block would be seen. (The checker takes
-                    // each use of a line for one of all of it; this word is atomic.)
-                    #[cfg(not(loom))]
-                    close(span);
-                    // The kernel may refuse some of the pages, and their blocks' links lead to others.
-                    bytes += mem::empty(region::granule_address(span as usize), GRANULE);
-                    true
-                }
-            };
-            word.empty_end(gone);
-            if gone {
-                emptied(false);
-            }
-        }
-    }
-    bytes
 }
 
 /// Per class, how many blocks fit in a span: threads that free others' blocks need this often.

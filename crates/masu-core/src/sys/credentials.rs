@@ -22,9 +22,40 @@ pub fn mark() -> u64 {
     })
 }
 
+/// Whether system calls of the calling thread pass no filter; `false` too if the kernel does not say.
+#[cold]
+#[inline(never)]
+pub fn are_unfiltered() -> bool {
+    let mut buffer = [0; 1536];
+    let status = file::read(c"/proc/thread-self/status", &mut buffer).unwrap_or(&[]);
+    status.split(|&byte| byte == b'\n').any(|line| line == b"Seccomp:\t0")
+}
+
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+    use crate::sys::raw::{nr, syscall};
+
+    #[test]
+    fn a_filter_is_seen_in_the_thread_that_has_one() {
+        assert!(are_unfiltered());
+        let filtered = std::thread::spawn(|| {
+            const PR_SET_SECCOMP: usize = 22;
+            const PR_SET_NO_NEW_PRIVS: usize = 38;
+            // One instruction of a filter, "allowed", and a program of that length.
+            let allow = (6u64 | 0x7fff_0000 << 32).to_ne_bytes();
+            let filter = [1, allow.as_ptr().expose_provenance()];
+            let at = filter.as_ptr().expose_provenance();
+            // SAFETY: both calls take numbers and a valid program.
+            unsafe {
+                assert_eq!(syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]), 0);
+                assert_eq!(syscall(nr::PRCTL, [PR_SET_SECCOMP, 2, at, 0, 0, 0]), 0);
+            }
+            !are_unfiltered()
+        });
+        assert!(filtered.join().unwrap());
+        assert!(are_unfiltered());
+    }
 
     #[test]
     fn figures_that_change_all_the_time_are_not_part_of_it() {

@@ -28,3 +28,4 @@ pub const MADVISE: usize = 233;
 pub const PRLIMIT64: usize = 261;
 pub const GETRANDOM: usize = 278;
 pub const MEMBARRIER: usize = 283;
+pub const PROCESS_MADVISE: usize = 440;

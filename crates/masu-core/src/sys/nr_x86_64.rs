@@ -28,3 +28,4 @@ pub const OPENAT: usize = 257;
 pub const PRLIMIT64: usize = 302;
 pub const GETRANDOM: usize = 318;
 pub const MEMBARRIER: usize = 324;
+pub const PROCESS_MADVISE: usize = 440;

@@ -210,6 +210,21 @@ pub mod mem {
         true
     }
 
+    /// A range of pages.
+    #[derive(Clone, Copy)]
+    pub struct Pages {
+        pub at: usize,
+        pub len: usize,
+    }
+
+    /// Never called.
+    ///
+    /// # Safety
+    /// None.
+    pub unsafe fn discard_together(_: &[Pages]) -> Result<usize, super::Errno> {
+        unreachable!()
+    }
+
     /// The same, and zeroes a range that is refused.
     ///
     /// # Safety

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::clock;
+use crate::discards;
 use crate::ledger::{self, MORE_SHARDS};
 use crate::own_process::alone;
 use crate::region;
@@ -10,8 +11,8 @@ use crate::settings;
 use crate::sync::Ordering;
 use proptest::prelude::*;
 
-/// Ticks purge `whole` shards completely, one after another, and others as far as a bound on system calls allows; long
-/// ranges always. After `ticks` ticks everything is gone.
+/// Where each range takes a call of its own, ticks purge `whole` shards completely, one after another, and others as
+/// far as a bound on system calls allows; long ranges always. After `ticks` ticks everything is gone.
 fn visit(shards: usize, whole: usize, ticks: usize) {
     const SHORT: usize = 200;
     const LONG: usize = 100;
@@ -22,6 +23,7 @@ fn visit(shards: usize, whole: usize, ticks: usize) {
     region::init().unwrap();
     // Otherwise chunks come with pages that were never used.
     settings::set_huge_pages(false);
+    discards::one_by_one();
     assert!(region::map_shards(shards));
     MORE_SHARDS.store(shards - 1, Ordering::Relaxed);
     let of_shard = |shard| {

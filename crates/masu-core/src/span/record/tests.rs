@@ -5,6 +5,7 @@ use crate::own_process::alone;
 use crate::run::Home;
 use crate::size_class::{LAST_CLASS, class_of};
 use crate::span::pool;
+use crate::sync::AtomicUsize;
 use crate::sys::signal;
 use std::collections::BTreeSet;
 
