@@ -49,6 +49,8 @@ pub const EMPTY_KEPT: u32 = 8;
 pub const GIVEN_UP_AT_ONCE: u32 = 8;
 /// Most spans of a class whose free pages one tick, or one look because memory grows, purges. §2
 pub const PURGED_AT_ONCE: u32 = 256;
+/// Bytes of fresh pages of the pool after which a thread looks for sparse spans of its own. §2
+pub const GROWN_BY: usize = 1 << 20;
 /// Blocks in use per page on average up to which a span is sparse: a twentieth of its pages is free then.
 /// §2
 pub const SPARSE_PER_PAGE: u32 = 3;

@@ -88,14 +88,14 @@ pub use table::{counts, for_each, left_spans, lock_for_fork};
 pub use tls::HEAP_AT;
 
 use crate::clock::{LowTick, Tick};
-use crate::region::{CHUNK, HEAP_STRIDE, NIL};
+use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::run::pool;
 use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
 use crate::sync::AtomicU32;
-use crate::tuning::{CROSSING_WEIGHT, LOOK_EVERY, LOOK_FREES, SHARING};
+use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, LOOK_FREES, SHARING};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
@@ -311,13 +311,13 @@ pub fn run_cache() -> Option<&'static RunCache> {
     Some(&heap.runs)
 }
 
-/// Whether the thread's shard of the pool has handed out another 2 MiB of fresh pages, to any thread, since this last
-/// returned true for the calling thread.
+/// Whether the thread's shard of the pool has handed out another [`GROWN_BY`] of fresh pages, to any thread, since this
+/// last returned true for the calling thread.
 #[inline]
 pub fn has_grown() -> bool {
     let heap = tls::current();
     let fresh = pool::fresh_bytes(heap.runs.seat.home());
-    fresh.wrapping_sub(heap.grown.get()) >= CHUNK && heap.role.get() == Role::Thread && {
+    fresh.wrapping_sub(heap.grown.get()) >= GROWN_BY && heap.role.get() == Role::Thread && {
         heap.grown.set(fresh);
         true
     }

@@ -77,7 +77,7 @@ unsafe fn purge_span(span: u32, discards: &mut Discards) {
     unsafe {
         let s = &mut *span::record(span);
         s.purge_pages(span, discards);
-        s.looked = s.out() as u16;
+        s.note_purged();
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
                 at = list.after(span);
                 let s = &*span::record(span);
                 let rested = all || s.since.rested();
-                if rested && s.out() != 0 && s.out() != u32::from(s.looked) {
+                if rested && s.out() != 0 && !s.is_purged() {
                     purge_span(span, &mut discards);
                 }
             }
@@ -117,8 +117,8 @@ pub(super) fn purge_partial(heap: &Heap, all: bool) -> usize {
     discards.go()
 }
 
-/// Purges the free pages of the calling thread's partial spans that have few blocks in use, and puts them behind
-/// all others. Returns the bytes given back.
+/// Purges the free pages of the calling thread's partial spans that have few blocks in use, if no block of them was
+/// taken or freed since the last look, and puts them behind all others. Returns the bytes given back.
 pub fn purge_sparse() -> usize {
     let heap = current();
     if heap.role.get() != Role::Thread {
@@ -134,13 +134,18 @@ pub fn purge_sparse() -> usize {
             // SAFETY: invariants 2 and 3 of `heap`: a member of this thread's list, without blocks in the bin.
             unsafe {
                 at = list.after(span);
-                let s = &*span::record(span);
-                let out = s.out();
+                let s = span::record(span);
+                let out = (*s).out();
                 if out > SPARSE_PER_PAGE * PAGES || out == 0 {
                     continue;
                 }
-                if out == u32::from(s.looked) {
+                if (*s).is_purged() {
                     break;
+                }
+                if u32::from((*s).looked) != out {
+                    // In use, so it may fill up again.
+                    (*s).looked = out as u16;
+                    continue;
                 }
                 purge_span(span, &mut discards);
                 list.remove(span);

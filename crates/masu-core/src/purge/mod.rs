@@ -12,8 +12,9 @@
 //! - in a large heap, free memory goes back at once when it is a third of what is in use ([`surplus`]).
 //! - `malloc_trim` purges at once ([`now`]).
 //! - the background thread also makes huge pages again in chunks that are in full use ([`run::collapse`]).
-//! - a thread for which the pool has handed out 2 MiB of fresh pages purges the free pages of its sparse
-//!   spans, and gives back those of other threads whose blocks have all come back ([`on_alloc`]).
+//! - a thread for which the pool has handed out 1 MiB of fresh pages purges the free pages of its sparse
+//!   spans that it has not used since the last such look, and gives back those of other threads whose blocks
+//!   have all come back ([`on_alloc`]).
 //!
 //! Memory that was needed again lately stays beyond its time, while the process is busy
 //! ([`retained`]).
@@ -131,7 +132,7 @@ pub fn on_alloc(large: bool) {
     }
 }
 
-/// The calling thread has a huge block, or the pool has handed out another 2 MiB of fresh pages, to
+/// The calling thread has a huge block, or the pool has handed out another 1 MiB of fresh pages, to
 /// any thread.
 #[cold]
 #[inline(never)]

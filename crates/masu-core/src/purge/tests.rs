@@ -205,7 +205,7 @@ fn growth_purges_spans_again() {
     });
 }
 
-/// It is enough that other threads have made memory grow since a thread last checked.
+/// It is enough that other threads have made memory grow since a thread last looked, and that it has looked twice.
 #[test]
 fn threads_purge_their_spans_each() {
     alone!(threads_purge_their_spans_each, || {
@@ -216,6 +216,8 @@ fn threads_purge_their_spans_each() {
             thread::spawn(|| core::mem::forget(Blocks::new(16 * MIB, 480))).join().expect("ends");
             assert_eq!(purged_bytes(), before);
             let _one = Blocks::new(64 << 10, 64 << 10);
+            assert!(((purged_bytes() - before) as usize) < MIB, "they were in use before");
+            let _more = Blocks::new(2 * MIB, 64 << 10);
             let back = purged_bytes() - before;
             assert!(back as usize > 4 * MIB, "{back} bytes");
         })

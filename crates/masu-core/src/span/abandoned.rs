@@ -151,7 +151,7 @@ pub fn take_stale(class: usize, all: bool) -> Option<(u32, Chain)> {
         // follows fails.
         unsafe {
             let old = all != 0 || (*s).since.rested();
-            let changed = remote(span).pending() != 0 || (*s).out() != u32::from((*s).looked);
+            let changed = remote(span).pending() != 0 || !(*s).is_purged();
             old && changed
         }
     };

@@ -62,7 +62,7 @@ pub struct Span {
     pub next: u32,
     /// Previous span of the list, or `NIL`.
     pub prev: u32,
-    /// Blocks in use at the last purge, so that no work is done twice.
+    /// Blocks in use at the last look, so that no work is done twice; with [`PURGED`], free pages went back then.
     pub looked: u16,
     /// Pages whose blocks are not carved at present, a bit each.
     pub purged: u16,
@@ -81,9 +81,25 @@ pub struct Span {
     set: u32,
 }
 
+/// More than the blocks of a span: see [`Span::looked`].
+const PURGED: u16 = 1 << 15;
+
 const _: () = assert!(size_of::<Span>() == LINE);
 const _: () = assert!(offset_of!(Span, former) % 8 == 0);
 const _: () = assert!(offset_of!(Span, bound) == offset_of!(Span, former) + 4);
+
+impl Span {
+    /// Whether the span's free pages have gone back since blocks were last taken or freed.
+    #[inline]
+    pub fn is_purged(&self) -> bool {
+        u32::from(self.looked) == self.out() | u32::from(PURGED)
+    }
+
+    /// The span's free pages have gone back.
+    pub fn note_purged(&mut self) {
+        self.looked = self.out() as u16 | PURGED;
+    }
+}
 
 /// The span that holds an address given by its offset in the window.
 #[inline(always)]
