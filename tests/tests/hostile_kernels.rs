@@ -125,11 +125,39 @@ fn masu_never_asks_for_what_is_newer_than_it_needs() {
     assert!(outcome.status.success(), "{}", outcome.describe());
     let log = fs::read_to_string(&log).expect("strace wrote its log");
     assert!(log.contains("MADV_DONTNEED"), "{log}");
-    for name in
-        ["MADV_COLD", "MADV_PAGEOUT", "MADV_COLLAPSE", "userfaultfd", "io_uring", "process_madvise"]
-    {
+    for name in ["MADV_COLD", "MADV_PAGEOUT", "MADV_COLLAPSE", "userfaultfd", "io_uring"] {
         assert!(!log.contains(name), "{name}");
     }
+}
+
+/// Ranges go back as lists, if the kernel takes them. Once refused, masu does not ask again; in a process with a filter,
+/// or that may open no file to see whether it has one, it never asks.
+#[test]
+fn lists_of_ranges_are_asked_for_where_that_harms_nobody() {
+    let Some(library) = library() else { return };
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let asked = |more: &[&str], conf: &str, kernel: Option<&Refused>| {
+        let directory = scratch();
+        let log = directory.path().join("log");
+        let (path, conf) = (log.to_string_lossy(), format!("MASU_CONF={conf}"));
+        let mut words = vec!["-f", "-qq", "-e", "trace=process_madvise,madvise", "-o", &path];
+        words.extend(more);
+        words.extend(["-E", &preload, "-E", &conf]);
+        let run = Run::program(program()).bare();
+        let run = if let Some(refused) = kernel { refused.on(run) } else { run };
+        let outcome = run.through("strace", &words).timeout(Duration::from_secs(180)).run();
+        assert!(outcome.status.success(), "{}", outcome.describe());
+        let log = fs::read_to_string(&log).expect("strace wrote its log");
+        assert!(log.contains(" madvise("), "{log}");
+        log.lines().filter(|line| line.contains("process_madvise(")).count()
+    };
+    let refusal = ["-e", "inject=process_madvise:error=ENOSYS"];
+    // Threads that ask at the same time are all refused.
+    let refused = asked(&refusal, "", None);
+    assert!((1..=4).contains(&refused), "asked {refused} times");
+    let (_, harmless) = REFUSED.iter().find(|(name, _)| *name == "no rseq").expect("in the list");
+    assert_eq!(asked(&[], "", Some(harmless)), 0, "with a filter");
+    assert_eq!(asked(&[], "cgroup:off", None), 0, "without files");
 }
 
 /// `masu explain` on Linux before 6.7, which cannot list resident pages in one call.
