@@ -53,7 +53,7 @@ const UNDEFINED_WEAK: &[&str] = &[
 
 /// Most bytes of the stripped library. A tenth of it is the profiler with the functions that tests call, another tenth
 /// is the hardened heap; both lie beside code that few programs need.
-const LARGEST: u64 = 342 << 10;
+const LARGEST: u64 = 346 << 10;
 
 /// The output of a tool over the library; for other allocators `None`, and a message.
 fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {

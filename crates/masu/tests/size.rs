@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// The most that it adds: by default, with the engine optimised for size, and with every part that
 /// the crate leaves out by default.
-const LARGEST: u64 = 276 << 10;
+const LARGEST: u64 = 280 << 10;
 const LARGEST_FOR_SIZE: u64 = 184 << 10;
 const LARGEST_WITH_ALL: u64 = 430 << 10;
 
