@@ -31,7 +31,7 @@ pub mod running;
 
 pub use cases::{case, case_list, check_case, check_case_list, check_each_case, check_offered};
 pub use compile::{Compile, Program};
-pub use library::{archive, is_masu, library, preload};
+pub use library::{LARGEST_LIBRARY, archive, is_masu, library, preload};
 pub use run::{Outcome, Run};
 
 use std::fs;

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use masu_tests::{Compile, Run, is_masu, library, scratch, source};
+use masu_tests::{Compile, LARGEST_LIBRARY, Run, is_masu, library, scratch, source};
 
 /// The functions of the table, and the most instructions that a hit may take where a limit is promised.
 const FAST_PATHS: &[(&str, Option<usize>)] = &[
@@ -50,10 +50,6 @@ const UNDEFINED_WEAK: &[&str] = &[
     "sbrk",
     "sigaction",
 ];
-
-/// Most bytes of the stripped library. A tenth of it is the profiler with the functions that tests call, another tenth
-/// is the hardened heap; both lie beside code that few programs need.
-const LARGEST: u64 = 346 << 10;
 
 /// The output of a tool over the library; for other allocators `None`, and a message.
 fn inspect(tool: &str, arguments: &[&str]) -> Option<String> {
@@ -221,7 +217,7 @@ fn the_library_is_small() {
     let to = stripped.to_str().expect("UTF-8");
     if inspect("strip", &["-o", to]).is_some() {
         let size = fs::metadata(&stripped).expect("strip wrote it").len();
-        assert!(size <= LARGEST, "{size} bytes, more than {LARGEST}");
+        assert!(size <= LARGEST_LIBRARY, "{size} bytes, more than {LARGEST_LIBRARY}");
     }
 }
 

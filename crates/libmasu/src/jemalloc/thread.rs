@@ -103,5 +103,7 @@ pub fn flush(call: &Call) -> Answer {
 
 /// `thread.idle`: the thread is about to wait for a long time.
 pub fn idle(call: &Call) -> Answer {
-    flush(call)
+    call.neither()?;
+    masu_core::control::idle_thread();
+    Ok(())
 }

@@ -51,6 +51,14 @@ pub fn flush_thread() {
     purge::on_free(GRANULE);
 }
 
+/// The same before the thread sleeps for long, and gives up its spans of small blocks too: other threads use what is
+/// free in them, and the last free of a block gives back its span, whichever thread makes it. O(spans, and blocks that
+/// are kept).
+pub fn idle_thread() {
+    heap::idle();
+    purge::due();
+}
+
 /// Bytes that the calling thread has allocated, by size classes. 0 for a thread past its destructors.
 /// O(spans of its own + blocks in its bins).
 pub fn thread_allocated() -> u64 {

@@ -4,7 +4,8 @@
 //! pool, its outbox to the spans' owners. The heap keeps its spans, except for active ones that turn
 //! out to be empty, so the next allocation of a class is a refill. This is what programs use
 //! jemalloc's `thread.tcache.flush` for: a thread of a pool is about to sleep, or a program wants
-//! exact figures.
+//! exact figures. [`idle`] gives up the spans too, for jemalloc's `thread.idle`: the thread sleeps for long, and what it
+//! has left may be freed by others meanwhile.
 
 use super::event::soonest;
 use super::exit::{self, push_back};
@@ -30,6 +31,46 @@ pub fn flush() {
     }
     retain::give_kept(heap);
     hardened::cache::empty(heap.index.get() as usize);
+}
+
+/// Flushes, and gives up the thread's spans: their free blocks serve other threads or go back to the kernel, and the
+/// last free of a block in use gives back its span, whichever thread makes it. O(blocks in bins, and spans). A span from
+/// which an open scope has put blocks aside stays.
+pub fn idle() {
+    flush();
+    let heap = current();
+    if heap.role.get() != Role::Thread {
+        return;
+    }
+    for class in 1..=LAST_CLASS {
+        let active = heap.active(class).get();
+        // SAFETY: invariants 1 and 2 of `heap`, whose thread this is: its lists, and its active span, whose bin the flush
+        // has emptied. Each span is in no list when it is given up.
+        unsafe {
+            for list in [heap.partial(class), heap.full(class)] {
+                while let Some(span) = list.pop_front() {
+                    give_up(heap, span);
+                }
+            }
+            if active != NIL && heap.aside.get() >> class & 1 == 0 {
+                heap.active(class).set(NIL);
+                give_up(heap, active);
+            }
+        }
+    }
+    heap.full_count.set(0);
+}
+
+/// Gives up a span of the heap's, and counts what its thread has freed in it.
+///
+/// # Safety
+/// As for [`retain::give_up`].
+unsafe fn give_up(heap: &Heap, span: u32) {
+    // SAFETY: passed on.
+    unsafe {
+        heap.bytes.freed_own((*span::record(span)).take_freed());
+        retain::give_up(span);
+    }
 }
 
 /// Bytes in a heap's bins, and in what a scope has put aside of them. O(blocks in them).

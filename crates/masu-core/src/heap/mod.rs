@@ -69,7 +69,7 @@ pub use fast::{
     alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size,
     zero_small,
 };
-pub use flush::flush;
+pub use flush::{flush, idle};
 pub use free::{add_to_chain, free_of_others, turn_of_chain};
 pub use hardened::{alloc_hardened, free_hardened_at_hand};
 pub use outbox::Added;

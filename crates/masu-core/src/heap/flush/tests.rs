@@ -1,6 +1,8 @@
 //! What a flush leaves behind, on a separate thread each time.
 
 use super::*;
+use crate::ledger;
+use crate::own_process::alone;
 use crate::size_class::{CLASSES, UNIT};
 use crate::{alloc, alloc_zeroed, dealloc};
 use std::thread;
@@ -77,4 +79,51 @@ fn a_flush_gives_an_active_span_back_that_is_empty() {
 #[test]
 fn a_thread_without_a_heap_may_flush() {
     thread::spawn(flush).join().expect("nothing happens");
+}
+
+/// A thread replaces many blocks and sleeps; another one frees them. Bytes in use beyond those before.
+fn left_by_a_sleeper(sleep: fn()) -> usize {
+    const BLOCKS: usize = 40_000;
+    let (give, take) = std::sync::mpsc::channel();
+    let (wake, rest) = std::sync::mpsc::channel::<()>();
+    let before = ledger::used();
+    let sleeper = thread::spawn(move || {
+        let size = |i: usize| 16 + i * 48 % 1000;
+        let mut blocks: Vec<usize> =
+            (0..BLOCKS).map(|i| alloc(size(i)).expose_provenance()).collect();
+        for i in 0..4 * BLOCKS {
+            // Every block in turn, far from the one before.
+            let at = i * 7_919 % BLOCKS;
+            // SAFETY: a block of this thread, which is replaced.
+            unsafe { dealloc(core::ptr::with_exposed_provenance_mut(blocks[at])) };
+            blocks[at] = alloc(size(i)).expose_provenance();
+        }
+        sleep();
+        give.send(blocks).expect("the test waits");
+        rest.recv().expect("it is woken");
+        // It goes on as before.
+        let p = alloc(100);
+        assert!(!p.is_null());
+        // SAFETY: just allocated.
+        unsafe { dealloc(p) };
+    });
+    for block in take.recv().expect("blocks") {
+        // SAFETY: each is freed once.
+        unsafe { dealloc(core::ptr::with_exposed_provenance_mut(block)) };
+    }
+    flush();
+    let left = ledger::used().saturating_sub(before);
+    wake.send(()).expect("it sleeps");
+    sleeper.join().expect("ends");
+    left
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "160,000 blocks")]
+fn what_an_idle_thread_leaves_goes_with_its_last_block() {
+    alone!(what_an_idle_thread_leaves_goes_with_its_last_block, || {
+        assert!(left_by_a_sleeper(flush) > 4 << 20, "a heap that is flushed keeps its spans");
+        let left = left_by_a_sleeper(idle);
+        assert!(left < 1 << 20, "{left} bytes");
+    });
 }
