@@ -33,9 +33,15 @@ const SURE: i32 = 2;
 /// The score of a block that was not filled.
 const SPARSE: i32 = -2;
 
-/// A first block of this length is likely to be filled, and one that grows to it is worth huge pages: by default 16 MiB.
-pub fn long() -> usize {
+/// A first block of this length is likely to be filled: by default 16 MiB.
+fn long() -> usize {
     settings::huge_pages_from() / 2
+}
+
+/// A block that grows to this length has huge pages for what it gains: by default 4 MiB. It is filled from its start, so
+/// it wastes one at most.
+pub fn long_growing() -> usize {
+    settings::huge_pages_from() / 8
 }
 
 /// Most units that such a block gets by huge pages: 16 MiB.

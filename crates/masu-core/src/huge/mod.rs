@@ -104,7 +104,7 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
     let zeroed = wanted == Use::Zero;
     let (past, judged) = (past(&space), settings::huge_pages());
     let growing = past.allocated(bytes, dirty) && !zeroed;
-    if growing && !reused && bytes >= filled::long() {
+    if growing && !reused && bytes >= filled::long_growing() {
         space.mark(unit, units(dirty)..r.units.get());
     } else if !reused && judged {
         let units = past.filled(zeroed).units(unit, bytes, zeroed);
@@ -350,7 +350,7 @@ fn fill(space: &Locked, unit: u32, bytes: usize, had: usize, zeroed: bool) {
     if !zeroed && space.feed(unit, bytes) {
         make_room(space);
     }
-    if bytes >= filled::long() {
+    if bytes >= filled::long_growing() {
         let r = record(unit);
         space.mark(unit, had.max(units(r.dirty.get()))..r.units.get());
     }
