@@ -9,9 +9,9 @@ use std::process::Command;
 
 /// The most that it adds: by default, with the engine optimised for size, and with every part that
 /// the crate leaves out by default.
-const LARGEST: u64 = 280 << 10;
+const LARGEST: u64 = 282 << 10;
 const LARGEST_FOR_SIZE: u64 = 186 << 10;
-const LARGEST_WITH_ALL: u64 = 432 << 10;
+const LARGEST_WITH_ALL: u64 = 434 << 10;
 
 const PROGRAM: &str = "fn main() {\n    println!(\"{}\", String::from(\"hello\"));\n}\n";
 const GLOBAL: &str = "#[global_allocator]\nstatic GLOBAL: masu::Masu = masu::Masu;\n\n";
