@@ -10,7 +10,8 @@ const GROUP: usize = 3000;
 /// allocated. With `fork`, a child then shares all of it. Marks: `filled`, `dropped`, `refilled`.
 pub fn age(bytes: usize, fork: bool) {
     let mut random = fastrand::Rng::with_seed(1);
-    let mut blocks: Vec<(*mut u8, usize)> = Vec::new();
+    // Room for all: a list that grows has huge pages of its own, which never split.
+    let mut blocks: Vec<(*mut u8, usize)> = Vec::with_capacity(bytes / 512);
     let mut live = 0;
     while live < bytes {
         let size = by_count(&mut random, 16, 4096);
