@@ -1,5 +1,6 @@
-//! The `Allocator` trait for heaps, from both versions in use of the `allocator-api2` crate. With
-//! the feature `nightly`, the trait of 0.2 is the standard library's.
+//! The `Allocator` trait for heaps: that of both versions in use of the `allocator-api2` crate, and, with the feature
+//! `nightly`, the standard library's. (Version 0.2 can pass for the standard library's, but then every crate that uses
+//! it has to be built for nightly too.)
 
 use super::{ArcHeap, Heap};
 use core::alloc::Layout;
@@ -158,3 +159,7 @@ allocator!(allocator_api2, ArcHeap);
 allocator!(allocator_api2_02, &Heap);
 #[cfg(feature = "allocator-api2-02")]
 allocator!(allocator_api2_02, ArcHeap);
+#[cfg(feature = "nightly")]
+allocator!(core, &Heap);
+#[cfg(feature = "nightly")]
+allocator!(core, ArcHeap);

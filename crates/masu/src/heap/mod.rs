@@ -28,7 +28,7 @@
 //! never waits for it. Threads that allocate heavily at the same time should each have their own
 //! heap. A heap takes 8 KiB, and at least one page for each size class in use.
 
-#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-02"))]
+#[cfg(any(feature = "allocator-api2", feature = "allocator-api2-02", feature = "nightly"))]
 mod allocator;
 mod arc;
 mod builder;
