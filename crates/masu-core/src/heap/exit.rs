@@ -92,24 +92,24 @@ pub(super) fn abandon_active(heap: &Heap) {
     }
 }
 
-fn abandon_lists(heap: &Heap, class: usize) {
+/// Gives up a class's partial and full spans; the caller resets the heap's count of full ones.
+pub(super) fn abandon_lists(heap: &Heap, class: usize) {
     // SAFETY: invariants 1 and 2 of `heap`, whose thread this is (or it is an orphan).
     unsafe {
-        while let Some(span) = heap.partial(class).pop_front() {
-            give_up(span);
-        }
-        while let Some(span) = heap.full(class).pop_front() {
-            give_up(span);
+        for list in [heap.partial(class), heap.full(class)] {
+            while let Some(span) = list.pop_front() {
+                give_up(heap, span);
+            }
         }
     }
 }
 
-/// Lets go of a class's active span and of the bin. Returns the blocks that the bin had of it.
+/// Lets go of a class's active span and of the bin.
 ///
 /// # Safety
 /// The caller must have the heap to itself.
 #[inline(never)]
-pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
+pub(super) unsafe fn leave_active(heap: &Heap, class: usize) {
     let bin = heap.bin(class).replace(null_mut());
     sampling::unmark(heap, class);
     let active = heap.active(class).replace(NIL);
@@ -117,16 +117,14 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) -> u32 {
     // (invariant 3 of `heap`).
     unsafe {
         if active == NIL {
-            super::shared_arena::give_back(bin);
-            return 0;
+            return super::shared_arena::give_back(bin);
         }
         let s = &mut *span::record(active);
         take_back_left(heap, active, s);
         let out = s.out();
         push_back(s, bin);
-        let binned = out - s.out();
-        give_up(active);
-        binned
+        heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size()));
+        give_up(heap, active);
     }
 }
 

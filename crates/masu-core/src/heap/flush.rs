@@ -43,34 +43,13 @@ pub fn idle() {
         return;
     }
     for class in 1..=LAST_CLASS {
-        let active = heap.active(class).get();
-        // SAFETY: invariants 1 and 2 of `heap`, whose thread this is: its lists, and its active span, whose bin the flush
-        // has emptied. Each span is in no list when it is given up.
-        unsafe {
-            for list in [heap.partial(class), heap.full(class)] {
-                while let Some(span) = list.pop_front() {
-                    give_up(heap, span);
-                }
-            }
-            if active != NIL && heap.aside.get() >> class & 1 == 0 {
-                heap.active(class).set(NIL);
-                give_up(heap, active);
-            }
+        exit::abandon_lists(heap, class);
+        if heap.aside.get() >> class & 1 == 0 {
+            // SAFETY: invariant 1 of `heap`, whose thread this is.
+            unsafe { exit::leave_active(heap, class) };
         }
     }
     heap.full_count.set(0);
-}
-
-/// Gives up a span of the heap's, and counts what its thread has freed in it.
-///
-/// # Safety
-/// As for [`retain::give_up`].
-unsafe fn give_up(heap: &Heap, span: u32) {
-    // SAFETY: passed on.
-    unsafe {
-        heap.bytes.freed_own((*span::record(span)).take_freed());
-        retain::give_up(span);
-    }
 }
 
 /// Bytes in a heap's bins, and in what a scope has put aside of them. O(blocks in them).

@@ -209,15 +209,17 @@ pub(super) unsafe fn give_up_partial(span: u32, last: bool) {
     }
 }
 
-/// Lets go of a span whatever it holds: to the pool, to the abandoned ones, or as a full one.
+/// Lets go of one of the heap's spans, whatever it holds: to the pool, to the abandoned ones, or as a full one. What the
+/// thread has freed in it is counted.
 ///
 /// # Safety
 /// As for [`give_up_partial`].
 #[inline(never)]
-pub(super) unsafe fn give_up(span: u32) {
+pub(super) unsafe fn give_up(heap: &Heap, span: u32) {
     // SAFETY: passed on: the span's line is this thread's until it is given up (invariant 5 of `span::record`).
     unsafe {
         let s = &mut *span::record(span);
+        heap.bytes.freed_own(s.take_freed());
         let word = span::remote(span);
         loop {
             let has_room = !s.free.is_null() || s.has_uncarved();

@@ -329,7 +329,7 @@ fn rest(arena: &Heap, all: bool) {
         unsafe {
             exit::leave_active(arena, class);
             while let Some(span) = arena.partial(class).pop_front() {
-                retain::give_up(span);
+                retain::give_up(arena, span);
             }
         }
     }

@@ -11,7 +11,7 @@
 
 use super::{Heap, Role, exit, retain, sampling};
 use crate::clock::Tick;
-use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::size_class::LAST_CLASS;
 use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
 
 /// Called when a thread has a moment and no span in its hands. O(what is given up, and the blocks in its
@@ -42,8 +42,7 @@ fn begin(heap: &Heap) {
         let aside = heap.aside.get() >> class & 1 != 0;
         if !aside && heap.used[class].get().rested() {
             // SAFETY: invariant 1 of `heap`, whose thread this is.
-            let binned = unsafe { exit::leave_active(heap, class) };
-            heap.bytes.sub(u64::from(binned) * size_of_class(class) as u64);
+            unsafe { exit::leave_active(heap, class) };
         }
     }
 }

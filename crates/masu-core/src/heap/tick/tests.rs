@@ -1,15 +1,17 @@
 //! What a thread still owns after it has checked for resting spans.
 
 use super::*;
+use crate::heap::thread_bytes;
 use crate::heap::tls::current;
 use crate::own_process::alone;
 use crate::region::{self, NIL};
-use crate::size_class::class_of;
+use crate::size_class::{class_of, size_of_class};
 use crate::span;
 use crate::sync::Ordering;
 use crate::{Arena, Scope, alloc, dealloc};
 use std::sync::Barrier;
 use std::thread;
+use std::vec;
 
 /// Bytes in a block: sixteen blocks per span.
 const SIZE: usize = 4096;
@@ -181,6 +183,43 @@ fn a_span_that_has_just_been_put_aside_stays() {
 }
 
 /// Blocks that an open scope has put aside go back to the active span that they came from.
+/// What the calling thread has allocated and freed.
+fn counted(heap: &Heap) -> [u64; 2] {
+    thread_bytes::settle();
+    let (allocated, freed) = heap.bytes.words();
+    // SAFETY: the words of this thread's account.
+    unsafe { [*allocated, *freed] }
+}
+
+#[test]
+fn blocks_of_given_up_spans_count_as_before() {
+    alone!(blocks_of_given_up_spans_count_as_before, || {
+        beside_another(|heap| {
+            let class = class_of(SIZE);
+            let bytes = |blocks| (blocks * size_of_class(class)) as u64;
+            loop {
+                let before = counted(heap);
+                let mut blocks = blocks();
+                // Of the active span too, which still has blocks in the bin.
+                free(vec![blocks.remove(0), blocks.pop().expect("many")]);
+                let now = Tick::now();
+                age(heap, class, 2);
+                heap.last_shared.set(now);
+                heap.tick.set(Tick::before(1));
+                assert!(heap.active(class).get() != NIL && !heap.bin(class).get().is_null());
+                on_tick(heap);
+                let is_given_up = heap.active(class).get() == NIL;
+                let counts = counted(heap);
+                assert_eq!(counts, [before[0] + bytes(MANY), before[1] + bytes(2)]);
+                free(blocks);
+                if now.is_now() {
+                    return assert!(is_given_up);
+                }
+            }
+        });
+    });
+}
+
 #[test]
 fn a_class_that_an_open_scope_has_put_aside_does_not_rest() {
     alone!(a_class_that_an_open_scope_has_put_aside_does_not_rest, || {
