@@ -1,8 +1,8 @@
 //! Spans whose blocks have all come back from other threads while their owners did something else, or slept.
 //!
 //! Such a span's blocks are all in its remote word. The purge stops the word, gives the pages back, and leaves a word
-//! that says so ([`remote`](super::remote)); the owner takes the span for a fresh one when it looks. The spans of a
-//! chunk go together.
+//! that says so ([`remote`](super::remote)); the owner takes the span for a fresh one when it looks. Neighbouring spans
+//! go together, as many as a list of [`discards`] holds.
 
 #[cfg(not(loom))]
 use super::bound::close;
