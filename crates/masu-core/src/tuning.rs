@@ -18,9 +18,6 @@ const fn or_loom(value: u32, small: u32) -> u32 {
 pub const EMPTIES_PER_TICK: u8 = 2;
 /// Times that a bin is counted per class and tick to learn exactly when its span is empty. †
 pub const WALKS_PER_TICK: u8 = 8;
-/// Frees between two looks at an active span whose class has used those up: at least twice this, or twice
-/// its blocks. †
-pub const FREES_PER_LOOK: u32 = 64;
 /// Bytes carved of an empty span up to which it may stay, or one block. †
 pub const LITTLE_CARVED: u32 = 12 << 10;
 /// Refills of a class in a tick, after its bin is no longer counted, that make its use steady. §3

@@ -17,7 +17,7 @@ use super::{Heap, exit, sampling, suspect, tick};
 use crate::region::{self, NIL};
 use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};
-use crate::tuning::{FREES_PER_LOOK, LITTLE_CARVED, STEADY_AFTER};
+use crate::tuning::{LITTLE_CARVED, STEADY_AFTER};
 use core::ptr::null_mut;
 
 /// Called after a local free that took a span's countdown to zero, or whose address the span's bound does not
@@ -150,11 +150,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
 
 /// Fewest frees into an active span before the next look at it.
 pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
-    if heap.walks[row(class)].get() <= STEADY_AFTER {
-        u32::from(s.carved).max(FREES_PER_LOOK) * 2
-    } else {
-        1
-    }
+    if heap.walks[row(class)].get() <= STEADY_AFTER { u32::from(s.carved) * 2 } else { 1 }
 }
 
 /// Whether a span of the class stays although it is empty.

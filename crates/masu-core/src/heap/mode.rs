@@ -8,7 +8,6 @@
 //! blocks begin to cross, a thousand times faster than the clock ticks.
 
 use super::{Heap, Role, table};
-use crate::settings;
 
 /// What goes on around a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,15 +27,10 @@ pub enum Mode {
 
 /// What a heap keeps. Beyond that it gives up the oldest, unless its thread claims them back (`retain`).
 pub struct Retention {
-    /// Full spans of all classes, in multiples of the option `retain_full`.
-    full: u32,
     /// Full spans of a class.
     pub full_of_class: u32,
     /// Partial spans of a class.
     pub partial: u32,
-    /// Partial spans of a class without an active span: a thread that only frees keeps the one that it is
-    /// freeing into.
-    pub partial_of_freer: u32,
     /// Partial spans of a class that became so within two ticks.
     pub young: u32,
     /// Whether it keeps what was not used for two ticks.
@@ -48,25 +42,17 @@ const ALL: u32 = u32::MAX;
 /// Much, but not without limit: it is out of others' reach when the thread rests and another thread frees
 /// all that lies in it, as a garbage collector does. 16,384 young partial spans are 1 GiB: a thread that
 /// frees much at once frees into all of them in turn, and would have to claim again what it gives up.
-const MUCH: Retention = Retention {
-    full: 4,
-    full_of_class: ALL,
-    partial: 256,
-    partial_of_freer: 256,
-    young: 16 << 10,
-    rested: true,
-};
+const MUCH: Retention =
+    Retention { full_of_class: ALL, partial: 256, young: 16 << 10, rested: true };
 /// The threads of a server's pool work in turns and sleep in between: each would keep spans for every class
 /// that it ever used, while the thread whose turn it is takes fresh ones.
 const LITTLE: Retention = Retention {
-    full: 1,
     full_of_class: 8,
     partial: if cfg!(loom) { 1 } else { 4 },
-    partial_of_freer: 1,
     young: 0,
     rested: false,
 };
-const NO_FULL: Retention = Retention { full: 0, full_of_class: 0, ..LITTLE };
+const NO_FULL: Retention = Retention { full_of_class: 0, ..LITTLE };
 
 impl Mode {
     /// What a heap keeps; `None` if everything.
@@ -78,14 +64,6 @@ impl Mode {
             Mode::Sharing | Mode::Oversubscribed => Some(&LITTLE),
             Mode::Lending => Some(&NO_FULL),
         }
-    }
-}
-
-impl Retention {
-    /// Full spans of all classes.
-    #[inline]
-    pub fn full(&self) -> u32 {
-        settings::retain_full().saturating_mul(self.full)
     }
 }
 

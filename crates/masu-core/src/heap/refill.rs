@@ -299,10 +299,8 @@ unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
         if heap.role.get() == Role::Thread {
             super::fork::adopt_an_orphan();
         }
-        // A class that has filled a span fills the next one too, unless many threads share the work, or it has samples.
-        let dense = heap.full(class).len() != 0
-            && heap.mode() != Mode::Oversubscribed
-            && !sampling::has_samples(heap);
+        // A class that has filled a span fills the next one too, unless it has samples.
+        let dense = heap.full(class).len() != 0 && !sampling::has_samples(heap);
         let span = pool::take(dense, affinity(heap), heap.runs.seat.home())?;
         heap.counters.fresh_spans.add(1);
         span::init(span, class, heap.id.get());

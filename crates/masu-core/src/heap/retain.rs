@@ -10,7 +10,7 @@
 use super::mode::{Mode, Retention};
 use super::{Heap, Role};
 use crate::clock::Tick;
-use crate::region::NIL;
+use crate::settings;
 use crate::span::{self, Place, abandoned, pool};
 use crate::sync::Ordering;
 use crate::tuning::{EMPTIED_OFTEN, EMPTY_KEPT, GIVEN_UP_AT_ONCE};
@@ -47,12 +47,10 @@ fn has_too_many(heap: &Heap, keeps: &Retention, place: Place, class: usize, rest
     let (n, beyond);
     if place == Place::Full {
         n = heap.full_count.get();
-        beyond = n > keeps.full() || heap.full(class).len() > keeps.full_of_class;
+        beyond = n > settings::retain_full() || heap.full(class).len() > keeps.full_of_class;
     } else {
         n = heap.partial(class).len();
-        let frees_only = heap.active(class).get() == NIL;
-        let keep = if frees_only { keeps.partial_of_freer } else { keeps.partial };
-        beyond = n > keep && (rested || n > keeps.young);
+        beyond = n > keeps.partial && (rested || n > keeps.young);
     }
     beyond && n > heap.claimed_back.get()
 }

@@ -97,6 +97,8 @@ fn growth_takes_what_resting_threads_do_not_use() {
     alone!(growth_takes_what_resting_threads_do_not_use, || {
         const SIZE: usize = 256;
         no_ticks();
+        // The resting thread keeps all of its spans.
+        settings::set_retain_full(128);
         Blocks::new(MIB, SIZE).free(MIB, SIZE);
         let (give, take) = mpsc::channel();
         let (done, rest) = mpsc::channel::<()>();

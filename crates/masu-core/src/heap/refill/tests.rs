@@ -4,6 +4,7 @@ use super::*;
 use crate::heap::mode::Retention;
 use crate::own_process::alone;
 use crate::region::GRANULE;
+use crate::settings;
 use crate::size_class::UNIT;
 use crate::test_random::Random;
 use crate::{alloc, dealloc};
@@ -67,7 +68,7 @@ fn partial_spans_stay_while_a_thread_frees_into_all_of_them() {
 
 #[test]
 fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
-    let kept = private().full();
+    let kept = settings::retain_full();
     let share = remote_share(kept as usize * 5 / 4);
     assert!(share < 0.1, "{share}");
 }
@@ -76,7 +77,7 @@ fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
 /// so many frees. Returns the share of remote frees in the last quarter. For a process of its own: other threads would
 /// take the spans that are given up.
 fn remote_share_of_replaced(crossing: usize) -> f64 {
-    let n = 8 * private().full() as usize * (GRANULE / SIZE);
+    let n = 8 * settings::retain_full() as usize * (GRANULE / SIZE);
     beside_a_heap(move || {
         // SAFETY: a block that no other code knows.
         unsafe { dealloc(alloc(1)) };

@@ -250,7 +250,7 @@ impl Masu {
             return span;
         }
         let mode = self.mode(heap);
-        let dense = self.heaps[heap].full[class].len != 0 && mode != Mode::Oversubscribed;
+        let dense = self.heaps[heap].full[class].len != 0;
         let own = mode == Mode::Private && self.heaps[heap].held >= CHUNK as i64;
         let span = self.pages.take_granule(caller, dense, own.then_some(heap));
         self.spans.resize_with(self.pages.granules(), Span::new);

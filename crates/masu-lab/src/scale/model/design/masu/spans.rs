@@ -1,6 +1,7 @@
 //! Which spans a simulated heap keeps, and what frees do to them (the engine's `heap/retain`, `heap/free`,
 //! `heap/event` and `span/abandoned`).
 
+use masu_core::control;
 use masu_core::rules::{
     GIVEN_UP_AT_ONCE, LITTLE_CARVED, Mode, NEAR_LOOKED_AT, PURGED_AT_ONCE, SPARSE_PER_PAGE,
     capacity, threshold,
@@ -189,7 +190,7 @@ impl Masu {
         for _ in 0..GIVEN_UP_AT_ONCE {
             let h = &mut self.heaps[heap];
             let n = h.full_count;
-            let beyond = n > keeps.full() || h.full[class].len > keeps.full_of_class;
+            let beyond = n > control::retain_full() || h.full[class].len > keeps.full_of_class;
             let too_many = beyond && n > h.claimed_back;
             let Some(span) = h.full[class].front().filter(|_| too_many) else { return };
             h.full[class].remove(&mut self.links, span);
@@ -205,10 +206,8 @@ impl Masu {
         let Some(keeps) = self.mode(heap).retention() else { return };
         for _ in 0..GIVEN_UP_AT_ONCE {
             let h = &mut self.heaps[heap];
-            let frees_only = h.active[class].is_none();
-            let most = if frees_only { keeps.partial_of_freer } else { keeps.partial };
             let n = h.partial[class].len;
-            let too_many = n > most && n > keeps.young && n > h.claimed_back;
+            let too_many = n > keeps.partial && n > keeps.young && n > h.claimed_back;
             let Some(span) = h.partial[class].back().filter(|_| too_many) else { return };
             h.partial[class].remove(&mut self.links, span);
             self.spans[span as usize].former = Some(heap as u32);
