@@ -81,12 +81,12 @@ fn a_thread_without_a_heap_may_flush() {
     thread::spawn(flush).join().expect("nothing happens");
 }
 
-/// A thread replaces many blocks and sleeps; another one frees them. Bytes in use beyond those before.
+/// A thread replaces many blocks and sleeps; another one frees them. Bytes in spans beyond those before.
 fn left_by_a_sleeper(sleep: fn()) -> usize {
     const BLOCKS: usize = 40_000;
     let (give, take) = std::sync::mpsc::channel();
     let (wake, rest) = std::sync::mpsc::channel::<()>();
-    let before = ledger::used();
+    let before = ledger::pages();
     let sleeper = thread::spawn(move || {
         let size = |i: usize| 16 + i * 48 % 1000;
         let mut blocks: Vec<usize> =
@@ -112,7 +112,7 @@ fn left_by_a_sleeper(sleep: fn()) -> usize {
         unsafe { dealloc(core::ptr::with_exposed_provenance_mut(block)) };
     }
     flush();
-    let left = ledger::used().saturating_sub(before);
+    let left = ledger::pages().saturating_sub(before);
     wake.send(()).expect("it sleeps");
     sleeper.join().expect("ends");
     left
