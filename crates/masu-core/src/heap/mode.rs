@@ -31,27 +31,19 @@ pub struct Retention {
     pub full_of_class: u32,
     /// Partial spans of a class.
     pub partial: u32,
-    /// Partial spans of a class that became so within two ticks.
-    pub young: u32,
     /// Whether it keeps what was not used for two ticks.
     pub rested: bool,
 }
 
 const ALL: u32 = u32::MAX;
 
-/// Much, but not without limit: it is out of others' reach when the thread rests and another thread frees
-/// all that lies in it, as a garbage collector does. 16,384 young partial spans are 1 GiB: a thread that
-/// frees much at once frees into all of them in turn, and would have to claim again what it gives up.
-const MUCH: Retention =
-    Retention { full_of_class: ALL, partial: 256, young: 16 << 10, rested: true };
+/// Much, but not everything: it is out of others' reach when the thread rests and another thread frees all that lies in
+/// it, as a garbage collector does.
+const MUCH: Retention = Retention { full_of_class: ALL, partial: 256, rested: true };
 /// The threads of a server's pool work in turns and sleep in between: each would keep spans for every class
 /// that it ever used, while the thread whose turn it is takes fresh ones.
-const LITTLE: Retention = Retention {
-    full_of_class: 8,
-    partial: if cfg!(loom) { 1 } else { 4 },
-    young: 0,
-    rested: false,
-};
+const LITTLE: Retention =
+    Retention { full_of_class: 8, partial: if cfg!(loom) { 1 } else { 4 }, rested: false };
 const NO_FULL: Retention = Retention { full_of_class: 0, ..LITTLE };
 
 impl Mode {

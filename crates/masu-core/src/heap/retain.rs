@@ -33,24 +33,23 @@ enum Verdict {
 unsafe fn retain(heap: &Heap, keeps: &Retention, span: u32, class: usize) -> Verdict {
     // SAFETY: passed on (invariant 5 of `span::record`).
     let s = unsafe { &*span::record(span) };
-    let rested = s.since.rested();
-    if rested && !keeps.rested {
+    if s.since.rested() && !keeps.rested {
         return Verdict::PublishLast;
     }
-    if has_too_many(heap, keeps, s.place, class, rested) { Verdict::Publish } else { Verdict::Keep }
+    if has_too_many(heap, keeps, s.place, class) { Verdict::Publish } else { Verdict::Keep }
 }
 
-/// Whether a class has more full or partial spans than the heap keeps, if the oldest of them has rested or not: more
-/// than for its mode, and more than its thread has claimed back lately. Those were given up in vain.
+/// Whether a class has more full or partial spans than the heap keeps: more than for its mode, and more than its thread
+/// has claimed back lately. Those were given up in vain.
 #[inline(never)]
-fn has_too_many(heap: &Heap, keeps: &Retention, place: Place, class: usize, rested: bool) -> bool {
+fn has_too_many(heap: &Heap, keeps: &Retention, place: Place, class: usize) -> bool {
     let (n, beyond);
     if place == Place::Full {
         n = heap.full_count.get();
         beyond = n > settings::retain_full() || heap.full(class).len() > keeps.full_of_class;
     } else {
         n = heap.partial(class).len();
-        beyond = n > keeps.partial && (rested || n > keeps.young);
+        beyond = n > keeps.partial;
     }
     beyond && n > heap.claimed_back.get()
 }
@@ -90,7 +89,7 @@ fn trim(heap: &Heap, keeps: &Retention, place: Place, class: usize, most: u32) {
 #[inline(never)]
 fn trim_one(heap: &Heap, place: Place, class: usize) {
     if let Some(keeps) = heap.mode().retention()
-        && has_too_many(heap, keeps, place, class, true)
+        && has_too_many(heap, keeps, place, class)
     {
         trim(heap, keeps, place, class, GIVEN_UP_AT_ONCE);
     }

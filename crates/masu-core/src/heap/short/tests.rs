@@ -68,6 +68,8 @@ fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64)
     let mut live: Vec<*mut u8> = Vec::new();
     let mut random = Random(1);
     let mut taken = 0;
+    // What the thread before has claimed back.
+    heap.claimed_back.set(0);
     // No tick except this one, which renews the budgets.
     crate::settings::set_decay(crate::config::Delay::Never);
     crate::clock::advance();

@@ -207,7 +207,7 @@ impl Masu {
         for _ in 0..GIVEN_UP_AT_ONCE {
             let h = &mut self.heaps[heap];
             let n = h.partial[class].len;
-            let too_many = n > keeps.partial && n > keeps.young && n > h.claimed_back;
+            let too_many = n > keeps.partial && n > h.claimed_back;
             let Some(span) = h.partial[class].back().filter(|_| too_many) else { return };
             h.partial[class].remove(&mut self.links, span);
             self.spans[span as usize].former = Some(heap as u32);
