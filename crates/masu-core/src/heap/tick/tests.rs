@@ -182,7 +182,6 @@ fn a_span_that_has_just_been_put_aside_stays() {
     });
 }
 
-/// Blocks that an open scope has put aside go back to the active span that they came from.
 /// What the calling thread has allocated and freed.
 fn counted(heap: &Heap) -> [u64; 2] {
     thread_bytes::settle();
@@ -220,6 +219,7 @@ fn blocks_of_given_up_spans_count_as_before() {
     });
 }
 
+/// Blocks that an open scope has put aside go back to the active span that they came from.
 #[test]
 fn a_class_that_an_open_scope_has_put_aside_does_not_rest() {
     alone!(a_class_that_an_open_scope_has_put_aside_does_not_rest, || {
