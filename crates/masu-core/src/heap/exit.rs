@@ -71,10 +71,7 @@ fn abandon_all_but_active(heap: &'static Heap) {
     scope::close_all(heap);
     heap.runs.drain();
     heap.outbox.drain(heap);
-    for class in 1..=LAST_CLASS {
-        abandon_lists(heap, class);
-    }
-    heap.full_count.set(0);
+    abandon_lists(heap);
     heap.zero.set(0);
     sampling::end(heap);
     hardened::cache::empty(heap.index.get() as usize);
@@ -92,16 +89,19 @@ pub(super) fn abandon_active(heap: &Heap) {
     }
 }
 
-/// Gives up a class's partial and full spans; the caller resets the heap's count of full ones.
-pub(super) fn abandon_lists(heap: &Heap, class: usize) {
-    // SAFETY: invariants 1 and 2 of `heap`, whose thread this is (or it is an orphan).
-    unsafe {
+/// Gives up the heap's partial and full spans.
+pub(super) fn abandon_lists(heap: &Heap) {
+    for class in 1..=LAST_CLASS {
         for list in [heap.partial(class), heap.full(class)] {
-            while let Some(span) = list.pop_front() {
-                give_up(heap, span);
+            // SAFETY: invariants 1 and 2 of `heap`, whose thread this is (or it is an orphan).
+            unsafe {
+                while let Some(span) = list.pop_front() {
+                    give_up(heap, span);
+                }
             }
         }
     }
+    heap.full_count.set(0);
 }
 
 /// Lets go of a class's active span and of the bin.
@@ -130,7 +130,7 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) {
 
 /// What an open scope has put aside from a class's bin.
 pub(super) fn put_aside(heap: &Heap, class: usize) -> *mut Block {
-    if heap.aside.get() >> class & 1 == 0 {
+    if !heap.has_put_aside(class) {
         return null_mut();
     }
     let active = heap.active(class).get();
@@ -145,7 +145,7 @@ pub(super) fn put_aside(heap: &Heap, class: usize) -> *mut Block {
 /// The caller must own the span.
 #[inline(always)]
 pub(super) unsafe fn take_back_left(heap: &Heap, span: u32, s: &mut span::Span) {
-    if s.left != 0 && heap.aside.get() >> s.class & 1 == 0 {
+    if s.left != 0 && !heap.has_put_aside(s.class as usize) {
         let left = s.take_left(span);
         // SAFETY: what `leave` took out of a bin of the span's (invariant 3 of `heap`), which only the span's owner
         // has.

@@ -20,36 +20,36 @@ use core::ptr::null_mut;
 /// Flushes the calling thread's bins, cache and outbox. O(blocks in them). Does nothing for a
 /// thread that has not allocated, or is past its destructors.
 pub fn flush() {
-    let heap = current();
-    if heap.role.get() != Role::Thread {
-        return;
-    }
-    heap.runs.drain();
-    heap.outbox.drain(heap);
-    for class in 1..=LAST_CLASS {
-        flush_bin(heap, class);
-    }
-    retain::give_kept(heap);
-    hardened::cache::empty(heap.index.get() as usize);
+    give_back(false);
 }
 
 /// Flushes, and gives up the thread's spans: their free blocks serve other threads or go back to the kernel, and the
 /// last free of a block in use gives back its span, whichever thread makes it. O(blocks in bins, and spans). A span from
 /// which an open scope has put blocks aside stays.
 pub fn idle() {
-    flush();
+    give_back(true);
+}
+
+fn give_back(spans: bool) {
     let heap = current();
     if heap.role.get() != Role::Thread {
         return;
     }
+    heap.runs.drain();
+    heap.outbox.drain(heap);
+    if spans {
+        exit::abandon_lists(heap);
+    }
     for class in 1..=LAST_CLASS {
-        exit::abandon_lists(heap, class);
-        if heap.aside.get() >> class & 1 == 0 {
+        if spans && !heap.has_put_aside(class) {
             // SAFETY: invariant 1 of `heap`, whose thread this is.
             unsafe { exit::leave_active(heap, class) };
+        } else {
+            flush_bin(heap, class);
         }
     }
-    heap.full_count.set(0);
+    retain::give_kept(heap);
+    hardened::cache::empty(heap.index.get() as usize);
 }
 
 /// Bytes in a heap's bins, and in what a scope has put aside of them. O(blocks in them).

@@ -276,6 +276,12 @@ impl Heap {
         &self.active[class.min(LAST_CLASS)]
     }
 
+    /// Whether an open scope has put the class's bin aside, and brings it back to the active span.
+    #[inline(always)]
+    pub(crate) fn has_put_aside(&self, class: usize) -> bool {
+        self.aside.get() >> class & 1 != 0
+    }
+
     /// Notes that others free this thread's blocks, or that it frees theirs.
     #[inline(never)]
     pub(crate) fn note_sharing(&self) {

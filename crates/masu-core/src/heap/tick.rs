@@ -38,9 +38,7 @@ fn begin(heap: &Heap) {
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
     for class in 1..=LAST_CLASS {
         retain::trim_rested(heap, keeps, class);
-        // An open scope has put the bin of such a class aside, and brings it back to its active span.
-        let aside = heap.aside.get() >> class & 1 != 0;
-        if !aside && heap.used[class].get().rested() {
+        if !heap.has_put_aside(class) && heap.used[class].get().rested() {
             // SAFETY: invariant 1 of `heap`, whose thread this is.
             unsafe { exit::leave_active(heap, class) };
         }

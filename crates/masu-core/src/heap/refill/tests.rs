@@ -23,7 +23,8 @@ fn beside_a_heap(measure: impl FnOnce() -> f64 + Send + 'static) -> f64 {
     measured.unwrap_or(f64::NAN)
 }
 
-/// Frees blocks of this many spans in a random order on a separate thread. Returns the share of remote frees.
+/// Frees blocks of this many spans in a random order on a separate thread. Returns the share of remote frees. For a
+/// process of its own: other threads would take the spans that are given up.
 fn remote_share(spans: usize) -> f64 {
     let n = spans * (GRANULE / SIZE);
     beside_a_heap(move || {
@@ -56,16 +57,20 @@ fn remote_share(spans: usize) -> f64 {
 fn partial_spans_stay_while_a_thread_frees_into_all_of_them() {
     // Nearly all were given up while they were full, and an eighth of each comes back as remote frees before it is
     // claimed.
-    let partial = Mode::Private.retention().unwrap().partial;
-    let share = remote_share(partial as usize * 3 / 2);
-    assert!(share < 0.2, "{share}");
+    alone!(partial_spans_stay_while_a_thread_frees_into_all_of_them, || {
+        let partial = Mode::Private.retention().unwrap().partial;
+        let share = remote_share(partial as usize * 3 / 2);
+        assert!(share < 0.2, "{share}");
+    });
 }
 
 #[test]
 fn taking_back_full_spans_that_were_given_up_gives_up_no_more() {
-    let kept = settings::retain_full();
-    let share = remote_share(kept as usize * 5 / 4);
-    assert!(share < 0.1, "{share}");
+    alone!(taking_back_full_spans_that_were_given_up_gives_up_no_more, || {
+        let kept = settings::retain_full();
+        let share = remote_share(kept as usize * 5 / 4);
+        assert!(share < 0.1, "{share}");
+    });
 }
 
 /// Replaces blocks of many spans at random on a separate thread, until each was replaced four times; blocks cross after

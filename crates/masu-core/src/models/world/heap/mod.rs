@@ -178,6 +178,10 @@ impl Heap {
         &self.active[class]
     }
 
+    pub fn has_put_aside(&self, class: usize) -> bool {
+        self.aside.get() >> class & 1 != 0
+    }
+
     /// Everything is shared already.
     pub fn note_sharing(&self) {}
 
