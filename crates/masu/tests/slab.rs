@@ -494,3 +494,37 @@ fn there_can_be_as_many_values_as_states_tell_apart() {
         assert!(reserved.is_err());
     }
 }
+
+/// A closure of `compact` that panics, on a slab whose pages have gone back to the system in part.
+fn compact_with_a_panic(slab: &mut Slab<u64>) {
+    let compact = AssertUnwindSafe(|| slab.compact(|_, _, _| panic!("in the closure")));
+    assert!(catch_unwind(compact).is_err());
+}
+
+#[test]
+fn a_panic_while_compacting_leaves_released_pages_alone() {
+    // Page 0 has gone back; its only value left is the one that moves, on the next page.
+    let mut slab: Slab<u64> = Slab::with_capacity(64);
+    (0..65).for_each(|i| assert_eq!(slab.insert(i), i as usize));
+    (0..64).for_each(|key| assert_eq!(slab.remove(key), key as u64));
+    assert_eq!(slab.release_empty_pages(), 1);
+    let of_64 = || (0..64).map(|key| (key as usize, 1000 + key)).collect::<Slab<u64>>();
+    let others: Vec<_> = (0..4).map(|_| of_64()).collect();
+    compact_with_a_panic(&mut slab);
+    assert_eq!((slab.len(), slab.capacity()), (0, 0));
+    let keys: Vec<_> = (0..64).map(|i| slab.insert(i)).collect();
+    assert!(keys.iter().all(|&key| slab[key] == key as u64));
+    assert!(
+        others.iter().all(|other| other.iter().all(|(key, &value)| value == 1000 + key as u64))
+    );
+
+    // The page before the last has gone back, and the last one loses its only value.
+    let mut slab: Slab<u64> = Slab::with_capacity(64);
+    (0..129).for_each(|i| assert_eq!(slab.insert(i), i as usize));
+    (1..128).for_each(|key| assert_eq!(slab.remove(key), key as u64));
+    assert_eq!(slab.release_empty_pages(), 1);
+    compact_with_a_panic(&mut slab);
+    assert_eq!((slab.len(), slab.capacity()), (1, 1));
+    let keys: Vec<_> = (0..300).map(|i| slab.insert(i)).collect();
+    assert!(keys.iter().enumerate().all(|(i, &key)| slab[key] == i as u64));
+}

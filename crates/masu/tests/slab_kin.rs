@@ -2,11 +2,13 @@
 
 use masu::slab::{Key, TakeError};
 use masu::{GenSlab, PinSlab, SharedSlab};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 #[test]
 fn a_key_is_never_given_out_twice() {
@@ -230,4 +232,15 @@ fn keys_of_nowhere_find_nothing() {
         }
     }
     assert_eq!(*slab.get(key).unwrap(), 1);
+}
+
+#[test]
+fn values_that_may_be_sent_may_be_changed_on_another_thread() {
+    let mut slab = GenSlab::new();
+    let key = slab.insert(Cell::new(1));
+    let values = slab.iter_mut();
+    thread::scope(|s| {
+        s.spawn(move || values.for_each(|(_, value)| value.set(2)));
+    });
+    assert_eq!(slab[key].get(), 2);
 }

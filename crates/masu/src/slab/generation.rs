@@ -306,8 +306,21 @@ impl<T> GenSlab<T> {
     /// }
     /// assert_eq!(slab[key], 2);
     /// ```
+    ///
+    /// The iterator may go to another thread if the values may:
+    ///
+    /// ```compile_fail,E0277
+    /// # use masu::GenSlab;
+    /// # use std::sync::MutexGuard;
+    /// fn elsewhere(slab: &mut GenSlab<MutexGuard<'_, i32>>) {
+    ///     let values = slab.iter_mut();
+    ///     std::thread::scope(|s| _ = s.spawn(move || values.count()));
+    /// }
+    /// ```
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
-        let (table, mut cursor) = (&self.table, self.table.cursor());
+        let mut cursor = self.table.cursor();
+        // Exclusive, so that the iterator may be sent where a `&mut T` may.
+        let table = &mut self.table;
         core::iter::from_fn(move || {
             let (index, place) = cursor.next(table)?;
             // SAFETY: occupied, borrowed exclusively with the slab, and yielded once.

@@ -16,7 +16,7 @@
 //! KiB: only the parts of a page that hold values are touched. Growing adds a page: nothing is copied, no address
 //! changes and no insertion waits for a copy of everything. A slot is as large as the value; four bytes beside it say
 //! that it is occupied, or which vacant key comes next, and iteration examines eight of these at once. That limits a
-//! slab to 2³² − 2 values.
+//! slab to 2³² − 2 values, and one that grows to the last size of which the double is not more than that.
 //!
 //! A page's memory is not written before it is needed. It comes from masu's engine, whether or not
 //! masu is the global allocator. It goes back there with the slab, by [`Slab::shrink_to_fit`], by

@@ -241,6 +241,7 @@ impl<T, X: Copy> Table<T, X> {
 
     /// Records that page 0 has no memory any more; its keys remain.
     pub(super) fn unmap_page_0(&mut self) {
+        (self.slots, self.states) = (ptr::null(), ptr::null());
         (self.room, self.fill, self.first_end) = (0, 0, 0);
         self.guessed = false;
     }

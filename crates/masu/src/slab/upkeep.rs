@@ -116,11 +116,13 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Cuts off everything from key `end` on, where nothing is occupied. The caller must then
-    /// rebuild the list of vacant keys.
-    pub fn cut(&mut self, end: usize) {
+    /// Cuts off everything after the last value, and returns the number of keys left. The caller must
+    /// then rebuild the list of vacant keys if they are fewer.
+    fn cut(&mut self) -> usize {
+        let end = self.occupied_end();
         if end == 0 {
-            return self.free_pages();
+            self.free_pages();
+            return 0;
         }
         for index in (0..self.pages()).rev() {
             let start = self.start(index);
@@ -131,21 +133,21 @@ impl<T, X: Copy> Table<T, X> {
         if end <= self.base {
             self.truncate_pages(0);
             self.set_base(end);
-            // SAFETY: made for that many slots, and everything beyond `end` was cut off.
+            // SAFETY: the page has memory, since a value lies there, and everything beyond `end` was cut off.
             if unsafe { self.page(0).shrink(end) } {
                 self.room = end;
             }
         } else {
+            // The page of the last value becomes the last one (invariant 6).
             self.truncate_pages(self.later_index(end - 1) + 1);
         }
+        end
     }
 
     /// Cuts off everything after the last value.
     pub fn shrink_to_fit(&mut self) {
-        let end = self.occupied_end();
         let used = self.carved_end();
-        self.cut(end);
-        if end != used {
+        if self.cut() != used {
             self.rebuild_vacancies();
         }
     }
@@ -214,15 +216,14 @@ impl<T, X: Copy> Table<T, X> {
         }
         impl<T, X: Copy> Drop for Finish<'_, T, X> {
             fn drop(&mut self) {
-                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>, usize);
+                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>);
                 impl<T, X: Copy> Drop for Shrink<'_, T, X> {
                     fn drop(&mut self) {
-                        self.0.cut(self.1);
+                        self.0.cut();
                         self.0.rebuild_vacancies();
                     }
                 }
-                let end = self.moving.unwrap_or_else(|| self.table.occupied_end());
-                let shrink = Shrink(self.table, end);
+                let shrink = Shrink(self.table);
                 if let Some(key) = self.moving
                     && let Some(place) = shrink.0.occupied(key)
                 {
