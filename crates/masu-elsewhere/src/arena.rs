@@ -347,6 +347,11 @@ impl Arena {
         ArenaStats { active: stats.allocated, resident: stats.allocated, ..stats }
     }
 
+    /// Whether a scope has allocated from it: scopes have no effect here.
+    pub fn has_served_a_scope(&self) -> bool {
+        false
+    }
+
     /// Gives back the heap's free memory, of which there is none.
     pub fn trim(&self) -> usize {
         0
@@ -379,7 +384,7 @@ impl Arena {
         arenas().free.push(self);
     }
 
-    /// The same for a heap that had a scope open, from which nothing was allocated here.
+    /// The same for a heap from which a scope has allocated, which none has here.
     ///
     /// # Safety
     /// As for [`destroy`](Arena::destroy).

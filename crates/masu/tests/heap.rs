@@ -437,3 +437,30 @@ fn a_panic_of_the_callback_ends_the_process() {
     println!("the process goes on: {}", caught.is_err());
     std::process::exit(0);
 }
+
+#[test]
+fn a_scope_that_allocates_nothing_leaves_the_heap_whole() {
+    common::alone("a_scope_that_allocates_nothing_leaves_the_heap_whole", || {
+        for _ in 0..70_000 {
+            let heap = heap();
+            std::mem::forget(HeapBox::new_in([1u8; 100], &heap));
+            scope(&heap, || ());
+        }
+        let active = masu::ctl::snapshot().active;
+        assert!(active < 64 << 20, "{active} bytes of heaps that are gone");
+    });
+}
+
+#[test]
+fn a_vector_that_grows_calls_back_only_if_it_is_beyond_the_limit() {
+    let (seen, all) = mpsc::channel();
+    let heap = Heap::builder()
+        .soft_limit(10_000)
+        .on_soft_limit(move |stats| _ = seen.send(stats.allocated))
+        .build()
+        .expect("memory for a heap");
+    let mut bytes = HeapVec::new_in(&heap);
+    (0..20_000).for_each(|i| bytes.push(i as u8));
+    let all: Vec<_> = all.try_iter().collect();
+    assert!(all.len() == 1 && all[0] > 10_000, "{all:?}");
+}

@@ -264,7 +264,7 @@ fn once(request: &Request) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn in_scope(arena: &'static Arena, request: Request) -> *mut u8 {
-    arena.alloc_once(&request)
+    arena.alloc_in_scope(&request)
 }
 
 /// Asks once more after everything free, addresses included, has gone back to the kernel: under a

@@ -1,11 +1,10 @@
 //! Making a heap.
 
 use super::{Heap, HeapError, HeapStats, OnSoftLimit, list};
-use crate::{global, process};
+use crate::global;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-use core::sync::atomic::AtomicBool;
 use masu_core::Arena;
 
 /// The settings of a new heap. From [`Heap::builder`].
@@ -51,7 +50,7 @@ impl HeapBuilder {
     }
 
     /// Sets the maximum bytes: allocations beyond it fail with an error, as they do when out of
-    /// memory.
+    /// memory. A collection that grows and must move has its old and its new block for a moment, and both count.
     ///
     /// ```
     /// use masu::allocator_api2::boxed::Box;
@@ -68,7 +67,8 @@ impl HeapBuilder {
 
     /// Sets a callback that runs each time an allocation takes the heap above its soft limit, on
     /// the allocating thread, after the allocation; for allocations in a [`scope`](crate::scope),
-    /// when the scope ends. It may use the heap. It must not unwind: a panic ends the process.
+    /// when the scope ends. It does not run if the heap is below the limit again by then. It may use the heap. It must
+    /// not unwind: a panic ends the process.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -117,7 +117,7 @@ impl HeapBuilder {
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
     pub fn build(self) -> Result<Heap, HeapError> {
-        process::ensure(&global::DEFAULT);
+        global::ensure_started();
         let name = self.name.map(Arc::from);
         let raw = if self.hardened { Arena::create_hardened() } else { Arena::create() };
         let raw = raw.ok_or(HeapError)?;
@@ -126,7 +126,6 @@ impl HeapBuilder {
             entry: list::insert(raw, name.clone()),
             name,
             on_soft_limit: self.on_soft_limit,
-            scoped: AtomicBool::new(false),
         };
         heap.set_limits(self.soft, self.hard);
         Ok(heap)

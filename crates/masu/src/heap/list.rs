@@ -1,17 +1,22 @@
 //! The list of all live heaps, for statistics.
 //!
-//! A slab under one lock, which is taken when a heap is made, reset after a scope or dropped, and
+//! A list under one lock, which is taken when a heap is made, reset after a scope or dropped, and
 //! when the list is read. It is the outermost of all locks: a fork takes it before the engine's.
-//! Code that runs under it calls no code of the program except its global allocator, when the list
-//! grows.
+//! Code that runs under it calls no code of the program, and allocates nothing: a soft limit's callback, which runs in
+//! an allocation, may read the list.
+//!
+//! Invariant 1: what is linked from [`FIRST`] are entries made by [`insert`] and not yet unlinked by [`remove`]. Their
+//! links and heaps are accessed with [`LOCK`] held; their names never change.
 
 #[cfg(doc)]
 use super::Heap;
 use super::HeapStats;
-use crate::{Slab, unscoped};
+use crate::unscoped;
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::UnsafeCell;
+use core::cell::Cell;
+use core::ptr::{NonNull, null};
 use masu_core::Arena;
 use masu_core::lock::{Guard, Lock};
 
@@ -69,12 +74,12 @@ pub fn all() -> Vec<HeapRow> {
     loop {
         let needed = {
             let list = List::lock();
-            let heaps = list.heaps();
-            if heaps.len() <= rows.capacity() {
-                rows.extend(heaps.iter().map(|(_, entry)| entry.row()));
+            let needed = list.entries().count();
+            if needed <= rows.capacity() {
+                rows.extend(list.entries().map(Entry::row));
                 return rows;
             }
-            heaps.len()
+            needed
         };
         // Outside the lock. Some more, because heaps may be made meanwhile.
         rows.reserve(needed + needed / 8 + 4);
@@ -83,32 +88,43 @@ pub fn all() -> Vec<HeapRow> {
 
 /// A heap on the list.
 struct Entry {
-    raw: &'static Arena,
+    raw: Cell<&'static Arena>,
     name: Option<Arc<str>>,
+    next: Cell<*const Entry>,
+    previous: Cell<*const Entry>,
 }
+
+/// A heap's entry on the list, until [`remove`].
+pub(super) struct Listed(NonNull<Entry>);
+
+// SAFETY: a key, with which the list's functions take the lock first.
+unsafe impl Send for Listed {}
+// SAFETY: as above.
+unsafe impl Sync for Listed {}
 
 impl Entry {
     fn row(&self) -> HeapRow {
-        let (soft, hard) = self.raw.limits();
+        let raw = self.raw.get();
+        let (soft, hard) = raw.limits();
         let limit = |bytes| (bytes != usize::MAX).then_some(bytes);
         HeapRow {
-            id: self.raw.id(),
+            id: raw.id(),
             name: self.name.clone(),
             soft_limit: limit(soft),
             hard_limit: limit(hard),
-            stats: self.raw.stats(),
+            stats: raw.stats(),
         }
     }
 }
 
 static LOCK: Lock = Lock::new();
-static HEAPS: Heaps = Heaps(UnsafeCell::new(Slab::new()));
+static FIRST: First = First(Cell::new(null()));
 
-/// The data that [`LOCK`] protects.
-struct Heaps(UnsafeCell<Slab<Entry>>);
+/// What [`LOCK`] protects.
+struct First(Cell<*const Entry>);
 
 // SAFETY: only a `List` accesses it, and only one exists at a time.
-unsafe impl Sync for Heaps {}
+unsafe impl Sync for First {}
 
 /// The list, locked.
 struct List(#[allow(dead_code, reason = "held until dropped")] Guard<'static>);
@@ -118,38 +134,56 @@ impl List {
         List(LOCK.lock())
     }
 
-    fn heaps(&self) -> &Slab<Entry> {
-        // SAFETY: the lock is held, and the result is borrowed from its guard.
-        unsafe { &*HEAPS.0.get() }
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        // SAFETY: invariant 1; `remove` needs the lock, whose guard the entries are borrowed from.
+        let at = |entry: *const Entry| unsafe { entry.as_ref() };
+        core::iter::successors(at(FIRST.0.get()), move |entry| at(entry.next.get()))
     }
 
-    fn heaps_mut(&mut self) -> &mut Slab<Entry> {
-        // SAFETY: as above.
-        unsafe { &mut *HEAPS.0.get() }
+    /// Sets what leads to an entry, or to the end of the list, from `previous`, or from [`FIRST`] if that is null.
+    fn link(&self, previous: *const Entry, next: *const Entry) {
+        // SAFETY: invariant 1, and the lock is held.
+        unsafe {
+            previous.as_ref().map_or(&FIRST.0, |entry| &entry.next).set(next);
+            if let Some(entry) = next.as_ref() {
+                entry.previous.set(previous);
+            }
+        }
     }
 }
 
-/// Puts a heap on the list and returns the key of its entry. The heap must stay valid until
-/// [`remove`].
-pub(super) fn insert(raw: &'static Arena, name: Option<Arc<str>>) -> usize {
-    let mut list = List::lock();
-    let heaps = list.heaps_mut();
-    if heaps.len() == heaps.capacity() {
-        // Outside any open scope: the list's memory must not come from one.
-        unscoped(|| heaps.reserve(1));
-    }
-    heaps.insert(Entry { raw, name })
+/// Puts a heap on the list. The heap must stay valid until [`remove`].
+pub(super) fn insert(raw: &'static Arena, name: Option<Arc<str>>) -> Listed {
+    let entry =
+        Entry { raw: Cell::new(raw), name, next: Cell::new(null()), previous: Cell::new(null()) };
+    // Outside any open scope: the list's memory must not come from one.
+    let entry = unscoped(|| Box::leak(Box::new(entry)));
+    let list = List::lock();
+    list.link(entry, FIRST.0.get());
+    list.link(null(), entry);
+    Listed(NonNull::from(entry))
 }
 
 /// Makes the entry stand for another heap from now on.
-pub(super) fn replace(key: usize, raw: &'static Arena) {
-    List::lock().heaps_mut()[key].raw = raw;
+pub(super) fn replace(entry: &Listed, raw: &'static Arena) {
+    let _list = List::lock();
+    // SAFETY: invariant 1, and the lock is held.
+    unsafe { entry.0.as_ref() }.raw.set(raw);
 }
 
 /// Removes a heap from the list, so that no thread reads it any more.
-pub(super) fn remove(key: usize) {
-    // The name is dropped after the lock is released.
-    let _entry = List::lock().heaps_mut().remove(key);
+///
+/// # Safety
+/// The entry must not be used again.
+pub(super) unsafe fn remove(entry: &Listed) {
+    let list = List::lock();
+    // SAFETY: invariant 1, and the lock is held.
+    let (previous, next) =
+        unsafe { (entry.0.as_ref().previous.get(), entry.0.as_ref().next.get()) };
+    list.link(previous, next);
+    drop(list);
+    // SAFETY: made by `insert`, unlinked, and not used again, as the caller says.
+    drop(unsafe { Box::from_raw(entry.0.as_ptr()) });
 }
 
 #[cfg(all(

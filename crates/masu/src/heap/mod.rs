@@ -44,7 +44,6 @@ pub use scope::{scope, unscoped};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering};
 use masu_core::Arena;
 
 /// The callback that runs when the soft limit is crossed.
@@ -86,12 +85,8 @@ type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 pub struct Heap {
     raw: &'static Arena,
     name: Option<Arc<str>>,
-    /// The key of its entry in the list of heaps.
-    entry: usize,
+    entry: list::Listed,
     on_soft_limit: Option<Box<OnSoftLimit>>,
-    /// Whether a scope was ever open: blocks of the global allocator, with unknown lifetimes, may
-    /// be in the heap.
-    scoped: AtomicBool,
 }
 
 /// No heap could be made: memory is out, or 65,536 heaps or 1,024 hardened ones are alive, or a hardened heap was
@@ -214,7 +209,8 @@ impl Heap {
         self.name.as_deref()
     }
 
-    /// Returns a number that no other live heap has.
+    /// Returns a number that no other live heap has. It stays the same, except at a [`reset`](Self::reset) after a
+    /// [`scope`].
     ///
     /// ```
     /// let heaps = [masu::Heap::new()?, masu::Heap::new()?];
@@ -301,8 +297,9 @@ impl Heap {
     /// Frees everything at once; the heap can then be used anew. No destructors run: only leaked
     /// values can still be in the heap. O(spans + medium and huge blocks).
     ///
-    /// A heap that was used for a [`scope`] gets fresh memory and statistics, because blocks allocated in the scope may
-    /// be anywhere; those blocks stay valid, and the old memory goes back when the last of them is freed.
+    /// A heap from which a [`scope`] has allocated gets fresh memory, statistics and another [`id`](Self::id), because
+    /// blocks allocated in the scope may be anywhere. They stay valid, and the old memory goes back when no block is
+    /// left in it: a value that was leaked there keeps it for ever.
     ///
     /// # Errors
     /// Only after a scope, if there is no memory for a fresh heap. The heap is then unchanged.
@@ -322,7 +319,7 @@ impl Heap {
     /// # Ok::<(), masu::heap::HeapError>(())
     /// ```
     pub fn reset(&mut self) -> Result<(), HeapError> {
-        if !*self.scoped.get_mut() {
+        if !self.raw.has_served_a_scope() {
             // SAFETY: blocks that were not allocated in a scope are borrowed from the heap, which is not
             // borrowed now.
             unsafe { self.raw.reset() };
@@ -333,9 +330,8 @@ impl Heap {
         let fresh = fresh.ok_or(HeapError)?;
         let (soft, hard) = self.raw.limits();
         fresh.set_limits(soft, hard);
-        list::replace(self.entry, fresh);
+        list::replace(&self.entry, fresh);
         let old = core::mem::replace(&mut self.raw, fresh);
-        *self.scoped.get_mut() = false;
         // SAFETY: no other reference to the old one exists, and `self` has forgotten it.
         unsafe { old.retire() };
         Ok(())
@@ -353,19 +349,22 @@ impl Heap {
     /// the process instead.
     #[cold]
     extern "C" fn crossed(&self) {
-        if let Some(on_soft_limit) = &self.on_soft_limit {
-            on_soft_limit(&self.stats());
+        let Some(on_soft_limit) = &self.on_soft_limit else { return };
+        let stats = self.stats();
+        // Not if a collection that grew had two blocks for a moment.
+        if stats.allocated > self.raw.limits().0 {
+            on_soft_limit(&stats);
         }
     }
 }
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        list::remove(self.entry);
-        // SAFETY: the heap is no longer borrowed, so blocks allocated through a borrow are no longer used; scopes,
+        // SAFETY: the entry is dropped with the heap. The heap is no longer borrowed, so blocks allocated through a borrow are no longer used; scopes,
         // which borrow it too, are closed. After a scope there may be other blocks.
         unsafe {
-            if self.scoped.load(Ordering::Relaxed) {
+            list::remove(&self.entry);
+            if self.raw.has_served_a_scope() {
                 self.raw.retire();
             } else {
                 self.raw.destroy();

@@ -6,14 +6,14 @@
 //! allocations take the slow path, which looks the scope up.
 
 use super::Heap;
-use core::sync::atomic::Ordering;
 use masu_core::Scope;
 
 /// Runs `f`; meanwhile everything that the calling thread allocates from the global allocator
 /// [`Masu`](crate::Masu) comes from `heap` and counts towards it. A scope costs about 100 ns.
 ///
 /// Allocated blocks may be kept, moved and freed anywhere, even after the heap is gone: a dropped
-/// heap lives on, unlisted, until the last such block is freed. A block belongs to its heap until
+/// heap lives on, unlisted, until no block is left in it: a value that was leaked in it, by whatever way it was allocated,
+/// keeps its memory and its number for ever. A block belongs to its heap until
 /// it is freed. If a collection grows after the scope, its new block comes from wherever the thread
 /// then allocates. Blocks allocated before the scope stay where they are unless they must move.
 ///
@@ -40,13 +40,10 @@ use masu_core::Scope;
 /// # }
 /// ```
 pub fn scope<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
-    if !heap.scoped.load(Ordering::Relaxed) {
-        heap.scoped.store(true, Ordering::Relaxed);
-    }
     let result = {
         // SAFETY: the heap is borrowed until the scope is dropped, at the end of this block or when `f`
-        // unwinds, and scopes inside `f` end inside it. `scoped` keeps the heap from being destroyed
-        // while blocks of the scope live.
+        // unwinds, and scopes inside `f` end inside it. A heap from which a scope has allocated is not destroyed while
+        // blocks of it live.
         let _open = unsafe { Scope::open(Some(heap.raw)) };
         f()
     };

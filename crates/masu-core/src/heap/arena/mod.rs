@@ -50,7 +50,7 @@ use crate::region::{self, ARENA_STRIDE, GRANULE, NIL, tags};
 use crate::request::{Request, Source};
 use crate::settings;
 use crate::span;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
 use tally::Tally;
 
@@ -70,6 +70,8 @@ pub struct Arena {
     soft: AtomicUsize,
     /// Whether the soft limit was crossed since the signal was last asked for.
     signal: AtomicU32,
+    /// Whether a [scope](super::scope) has allocated from it.
+    scoped: AtomicBool,
     /// [`FREE`], [`LIVE`] or [`RETIRED`].
     state: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
@@ -116,6 +118,7 @@ impl Arena {
             hard: AtomicUsize::new(usize::MAX),
             soft: AtomicUsize::new(usize::MAX),
             signal: AtomicU32::new(0),
+            scoped: AtomicBool::new(false),
             state: Cell::new(FREE),
             next_free: Cell::new(NIL),
             large: Cell::new(NIL),
@@ -148,6 +151,7 @@ impl Arena {
         heap.hard.store(usize::MAX, Ordering::Relaxed);
         heap.soft.store(usize::MAX, Ordering::Relaxed);
         heap.signal.store(0, Ordering::Relaxed);
+        heap.scoped.store(false, Ordering::Relaxed);
         heap.tally.reset();
         heap.state.set(LIVE);
     }
@@ -164,6 +168,11 @@ impl Arena {
     /// The heap's id: no other heap alive has it.
     pub fn id(&self) -> u32 {
         self.inner.id.get()
+    }
+
+    /// Whether a [`Scope`](super::Scope) has allocated from the heap, so that live blocks may be anywhere in the program.
+    pub fn has_served_a_scope(&self) -> bool {
+        self.scoped.load(Ordering::Relaxed)
     }
 
     /// A block for a request; null if memory or the hard limit is out. Asks once.
@@ -187,6 +196,12 @@ impl Arena {
             }
         }
         p
+    }
+
+    /// The same for a thread that has a scope of the heap open.
+    pub(crate) fn alloc_in_scope(&'static self, request: &Request) -> *mut u8 {
+        self.scoped.store(true, Ordering::Relaxed);
+        self.alloc_once(request)
     }
 
     /// Usable bytes of the live blocks. One load; blocks that other threads are just freeing may count.
