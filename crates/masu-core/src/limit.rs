@@ -41,8 +41,9 @@ pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts the soft limit of the options in force.
+/// Puts the soft limit of the options in force. That the last one was passed says nothing about this one.
 pub fn apply() {
+    let _ = STATE.compare_exchange(OVER, BELOW, Ordering::Relaxed, Ordering::Relaxed);
     match settings::limit_soft() {
         LimitOrAuto::AUTO => set_soft(0, CGROUP_FROM),
         0 => set_soft(usize::MAX, usize::MAX),

@@ -44,7 +44,8 @@ pub fn used() -> usize {
 /// masu::limit::set_soft(None);
 /// ```
 pub fn set_soft(limit: Option<usize>) {
-    control::set_limit_soft(limit.map_or(0, |bytes| bytes.max(1)));
+    // No limit is 0, and the default the largest number.
+    control::set_limit_soft(limit.map_or(0, |bytes| bytes.clamp(1, LimitOrAuto::AUTO - 1)));
 }
 
 /// Sets the soft limit to its default, nine tenths of the limit of the process's control group.
@@ -75,7 +76,7 @@ pub fn set_hard(limit: Option<usize>) {
 
 /// Has `callback` called with the bytes in use and the limit when use is above the soft limit even
 /// after everything free has gone back. It is called once for each crossing, and again only after
-/// use fell below seven eighths of the limit. It replaces the previous callback.
+/// use fell below seven eighths of the limit, or another limit was set. It replaces the previous callback.
 ///
 /// The callback runs inside the allocation that passed the limit, on the allocating thread. It may
 /// allocate and free, but must not wait for a lock that the allocating code may hold, nor unwind: a

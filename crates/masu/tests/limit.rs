@@ -1,7 +1,9 @@
 //! Limits on the memory of the whole program: what collections see of them.
 
-use masu::{Config, Configured, Masu, Policy, limit};
+use masu::{Config, Configured, Heap, Masu, ObjectPool, Policy, SharedSlab, limit};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
 
 #[global_allocator]
 static GLOBAL: Configured =
@@ -45,4 +47,61 @@ fn a_collection_meets_the_limit_and_the_program_goes_on() {
     limit::set_soft(None);
     drop(vec![1u8; 200 << 20]);
     assert_eq!(CALLS.load(Relaxed), 1);
+
+    the_callback_may_use_what_is_growing();
+}
+
+thread_local! {
+    static POOL: ObjectPool<Checked> = const { ObjectPool::new() };
+}
+static SHARED: LazyLock<SharedSlab<u64>> = LazyLock::new(SharedSlab::new);
+
+/// Fails if it is dropped without having been made.
+struct Checked(u64, String);
+
+impl Drop for Checked {
+    fn drop(&mut self) {
+        assert_eq!(self.1, self.0.to_string());
+    }
+}
+
+fn put(i: u64) {
+    POOL.with(|pool| std::mem::forget(pool.alloc(Checked(i, i.to_string()))));
+}
+
+/// The callback runs in the middle of an allocation: of a pool's chunk, a shared slab's page, a heap.
+fn the_callback_may_use_what_is_growing() {
+    let crossing = |grows: &mut dyn FnMut()| {
+        let before = CALLS.load(Relaxed);
+        // So that what grows takes fresh memory.
+        masu::ctl::purge();
+        limit::set_soft(Some(1));
+        grows();
+        limit::set_soft(None);
+        assert_eq!(CALLS.load(Relaxed), before + 1);
+    };
+    limit::on_soft_limit(|_, _| {
+        CALLS.fetch_add(1, Relaxed);
+        put(7);
+        SHARED.insert(7);
+        let _heaps = masu::heap::all();
+    });
+    thread::spawn(move || {
+        let is_full = || POOL.with(|pool| pool.len() == pool.capacity() && pool.len() > 100_000);
+        (0..).take_while(|_| !is_full()).for_each(put);
+        crossing(&mut || put(0));
+        assert!(POOL.with(|pool| pool.capacity()) < 400_000, "the chunk that came second stays");
+    })
+    .join()
+    .expect("every object was made before it is dropped");
+    while SHARED.len() < (1 << 18) - 2 {
+        SHARED.insert(0);
+    }
+    // One of these needs another page.
+    crossing(&mut || (0..4).for_each(|i| _ = SHARED.insert(i)));
+    assert_eq!(SHARED.len(), (1 << 18) + 3);
+    crossing(&mut || {
+        let heaps: Vec<_> = (0..3000).map(|_| Heap::new().expect("memory")).collect();
+        assert_eq!(masu::heap::all().len(), heaps.len());
+    });
 }

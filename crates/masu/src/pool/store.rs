@@ -8,7 +8,8 @@
 //!    belongs to the slot's user.
 //! 2. `vacant` is the head of the list of vacant slots.
 //! 3. No method runs code of `T` or of a caller while 1 and 2 do not hold. So objects may use the
-//!    pool they are in, even while they are dropped.
+//!    pool they are in, even while they are dropped; so may what is called when an allocation crosses
+//!    the soft limit.
 
 use crate::slab::{history, memory};
 use alloc::alloc::Layout;
@@ -180,7 +181,13 @@ impl<T> Store<T> {
 
     fn add_chunk(&self, slots: usize) {
         let layout = Self::layout(slots);
-        let chunk = memory::allocate(layout).cast::<Chunk<T>>().as_ptr();
+        let chunk = memory::allocate(layout);
+        if self.fresh.get() != self.end.get() {
+            // A soft limit was crossed, and the program's callback has used this store.
+            // SAFETY: just allocated with that layout.
+            return unsafe { memory::release(chunk.cast(), || layout) };
+        }
+        let chunk = chunk.cast::<Chunk<T>>().as_ptr();
         // SAFETY: the chunk is as large as its layout says.
         unsafe { chunk.write(Chunk { older: self.newest.get(), slots }) }
         self.newest.set(chunk);

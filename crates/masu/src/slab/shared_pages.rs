@@ -1,14 +1,14 @@
 //! An array of slots that many threads share and that grows without moving.
 //!
 //! Page 0 has [`FIRST`] slots; page `i > 0` has as many as all before it. A page's address is
-//! published by a release store and found by an acquire load; pages are freed only with the array.
-//! `claim` hands each index out once.
+//! published by a compare-and-swap (release) and found by an acquire load; pages are freed only with the array.
+//! `claim` hands each index out once. No lock is held while a page is allocated: a soft limit's callback, which then runs,
+//! may use the same array.
 
 use super::memory;
 use super::sync::{AtomicPtr, AtomicU32, Ordering};
 use alloc::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
-use masu_core::lock::Lock;
 
 /// Slots of the first page.
 const FIRST: u32 = if cfg!(loom) { 1 } else { 32 };
@@ -27,7 +27,6 @@ pub(crate) struct SharedPages<S> {
     pages: [AtomicPtr<S>; PAGES],
     /// The lowest index that was never handed out.
     fresh: AtomicU32,
-    growing: Lock,
 }
 
 impl<S: Slot> SharedPages<S> {
@@ -35,7 +34,6 @@ impl<S: Slot> SharedPages<S> {
         SharedPages {
             pages: core::array::from_fn(|_| AtomicPtr::new(null_mut())),
             fresh: AtomicU32::new(0),
-            growing: Lock::new(),
         }
     }
 
@@ -47,14 +45,6 @@ impl<S: Slot> SharedPages<S> {
         }
         let page = (index / FIRST).ilog2() + 1;
         (page as usize, (index - (FIRST << (page - 1))) as usize)
-    }
-
-    fn layout(page: usize) -> Layout {
-        let slots = FIRST << page.saturating_sub(1);
-        match Layout::array::<S>(slots as usize) {
-            Ok(layout) => layout,
-            Err(_) => panic!("capacity overflow"),
-        }
     }
 
     /// Returns the slot of an index, or `None` if the index was never handed out.
@@ -93,19 +83,21 @@ impl<S: Slot> SharedPages<S> {
     #[cold]
     #[inline(never)]
     fn grow(&self, page: usize) {
-        let _growing = self.growing.lock();
-        if !self.pages[page].load(Ordering::Acquire).is_null() {
-            return;
-        }
-        let layout = Self::layout(page);
-        let slots = memory::allocate_zeroed(layout).cast::<S>().as_ptr();
+        let slots = memory::allocate_zeroed(Self::layout(page)).cast::<S>();
         if cfg!(loom) {
-            for place in 0..layout.size() / size_of::<S>() {
+            for place in 0..Self::slots_of(page) {
                 // SAFETY: the page has that place.
                 unsafe { slots.add(place).write(S::default()) }
             }
         }
-        self.pages[page].store(slots, Ordering::Release);
+        let (success, failure) = (Ordering::Release, Ordering::Relaxed);
+        let published =
+            self.pages[page].compare_exchange(null_mut(), slots.as_ptr(), success, failure);
+        if published.is_err() {
+            // Another thread was faster.
+            // SAFETY: the page just made, which no other thread knows.
+            unsafe { Self::free(page, slots) }
+        }
     }
 
     /// Returns the number of indices handed out.
@@ -114,22 +106,39 @@ impl<S: Slot> SharedPages<S> {
     }
 }
 
+impl<S> SharedPages<S> {
+    const fn slots_of(page: usize) -> usize {
+        (FIRST << page.saturating_sub(1)) as usize
+    }
+
+    fn layout(page: usize) -> Layout {
+        match Layout::array::<S>(Self::slots_of(page)) {
+            Ok(layout) => layout,
+            Err(_) => panic!("capacity overflow"),
+        }
+    }
+
+    /// # Safety
+    /// `slots` must be that page, made by [`grow`](Self::grow) and not used any more.
+    unsafe fn free(page: usize, slots: NonNull<S>) {
+        if cfg!(loom) {
+            for place in 0..Self::slots_of(page) {
+                // SAFETY: made one by one under the model checker.
+                unsafe { slots.add(place).drop_in_place() }
+            }
+        }
+        // SAFETY: allocated with this layout, and not used any more.
+        unsafe { memory::release(slots.cast(), || Self::layout(page)) }
+    }
+}
+
 impl<S> Drop for SharedPages<S> {
     /// Frees the memory; the owner must first drop the slots' contents.
     fn drop(&mut self) {
         for (page, slots) in self.pages.iter().enumerate() {
             if let Some(slots) = NonNull::new(slots.load(Ordering::Relaxed)) {
-                let slots_in_page = FIRST << page.saturating_sub(1);
-                if cfg!(loom) {
-                    for place in 0..slots_in_page as usize {
-                        // SAFETY: made one by one under the model checker.
-                        unsafe { slots.add(place).drop_in_place() }
-                    }
-                }
-                if let Ok(layout) = Layout::array::<S>(slots_in_page as usize) {
-                    // SAFETY: allocated with this layout, and forgotten with the array.
-                    unsafe { memory::release(slots.cast(), || layout) }
-                }
+                // SAFETY: forgotten with the array.
+                unsafe { Self::free(page, slots) }
             }
         }
     }
