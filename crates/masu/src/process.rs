@@ -17,6 +17,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
+/// Whether a call of [`ensure`] has come.
+#[inline]
+pub fn is_started() -> bool {
+    STARTED.load(Ordering::Relaxed)
+}
+
 type ForkHandler = unsafe extern "C" fn();
 
 unsafe extern "C" {
@@ -29,7 +35,7 @@ unsafe extern "C" {
 /// Starts the engine if this is the first call.
 #[inline]
 pub fn ensure(config: &Config) {
-    if !STARTED.load(Ordering::Relaxed) {
+    if !is_started() {
         start(config);
     }
 }

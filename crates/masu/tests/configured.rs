@@ -57,3 +57,22 @@ fn mistakes_in_the_environment_are_told_and_change_nothing() {
     assert!(output.status.success() && said.contains("did you mean MASU_DECAY?"), "{said}");
     assert!(said.contains("MASU_DECAY: \"soon\" is not a time"), "{said}");
 }
+
+/// What a constructor sees, which runs before the standard library allocates anything.
+extern "C" fn before_main() {
+    let decay = ctl::decay::read().ok().flatten().unwrap_or(0);
+    BEFORE_MAIN.store(decay, std::sync::atomic::Ordering::Relaxed);
+}
+
+static BEFORE_MAIN: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = before_main;
+
+#[test]
+fn the_first_call_need_not_be_an_allocation() {
+    if !common::is_child() {
+        assert_eq!(BEFORE_MAIN.load(std::sync::atomic::Ordering::Relaxed), 50);
+    }
+}

@@ -125,7 +125,7 @@ keys! {
 /// Applies the environment's values before any option is read, so that they never override an
 /// option that the program has set.
 fn started() {
-    crate::process::ensure(&crate::global::DEFAULT);
+    crate::global::ensure_started();
 }
 
 fn size(bytes: usize, set: fn(usize)) -> Result<()> {

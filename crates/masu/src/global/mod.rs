@@ -15,7 +15,9 @@ mod elsewhere;
 ))]
 mod engine;
 
-use crate::Config;
+use crate::{Config, process};
+use core::alloc::Layout;
+use core::hint;
 
 /// The engine as a program's allocator.
 ///
@@ -86,4 +88,29 @@ impl Masu {
 }
 
 /// The configuration of [`Masu`].
-pub(crate) static DEFAULT: Config = Config::new();
+static DEFAULT: Config = Config::new();
+
+/// Starts the engine if nothing has, for calls that may come before the program's first allocation: with the
+/// configuration of the program's allocator, if that is masu.
+#[inline]
+pub(crate) fn ensure_started() {
+    if !process::is_started() {
+        start();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn start() {
+    // No fast path serves this size.
+    let layout = Layout::new::<[u8; 64 << 10]>();
+    // SAFETY: the size is not 0; the block is freed at once.
+    unsafe {
+        let block = hint::black_box(alloc::alloc::alloc(layout));
+        if !block.is_null() {
+            alloc::alloc::dealloc(block, layout);
+        }
+    }
+    // If the program has another allocator.
+    process::ensure(&DEFAULT);
+}

@@ -6,10 +6,16 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
+/// Whether a call of [`ensure`] has come.
+#[inline]
+pub fn is_started() -> bool {
+    STARTED.load(Ordering::Relaxed)
+}
+
 /// Stores the program's options if this is the first call.
 #[inline]
 pub fn ensure(config: &Config) {
-    if !STARTED.load(Ordering::Relaxed) {
+    if !is_started() {
         start(config);
     }
 }

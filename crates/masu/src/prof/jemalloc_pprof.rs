@@ -19,7 +19,7 @@
 //! either, so [`Shared::lock`] never waits.
 
 use super::{DEFAULT_RATE, Error};
-use crate::process;
+use crate::global;
 use core::future::{Ready, ready};
 use masu_core::profile as engine;
 use std::fs::{self, File};
@@ -338,7 +338,7 @@ impl JemallocProfCtl {
 
 /// Returns the rate last set by the program, or by the environment.
 fn rate() -> usize {
-    process::ensure(&crate::global::DEFAULT);
+    global::ensure_started();
     match super::rate() {
         0 => DEFAULT_RATE,
         rate => rate,

@@ -29,8 +29,7 @@
 
 pub mod jemalloc_pprof;
 
-use crate::global::DEFAULT;
-use crate::process;
+use crate::global;
 use core::fmt;
 use masu_core::profile::{self as engine, Refused};
 use masu_profile::{Profile, Symbols, View, pprof};
@@ -117,7 +116,7 @@ impl From<Refused> for Error {
 /// # Errors
 /// [`Error::NoMemory`] if there is no memory for it.
 pub fn start(rate: usize) -> Result<(), Error> {
-    process::ensure(&DEFAULT);
+    global::ensure_started();
     Ok(engine::start(rate)?)
 }
 
