@@ -107,12 +107,13 @@ impl<'a> Text<'a> {
     /// Hands the collected bytes to the sink.
     #[inline(never)]
     pub fn flush(&mut self) {
-        if let Some(collected) = self.buffer.get(..self.len)
+        // Empty before the sink is called, which may unwind: then this is dropped, and flushes once more.
+        let len = core::mem::take(&mut self.len);
+        if let Some(collected) = self.buffer.get(..len)
             && !collected.is_empty()
         {
             (self.sink)(collected);
         }
-        self.len = 0;
     }
 
     #[inline(never)]

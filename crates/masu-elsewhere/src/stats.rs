@@ -8,6 +8,7 @@ macro_rules! counters {
     ($(#[doc = $doc:literal])+ $name:ident { $($field:ident: $type:ty,)+ }) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
         #[allow(missing_docs, reason = "the engine's documentation of the same names says what they mean")]
         pub struct $name { $(pub $field: $type,)+ }
     };

@@ -146,3 +146,15 @@ fn jemallocs_options_in_it() -> ctl::Result<()> {
     assert_eq!(ctl::Error::Invalid.to_string(), "the key cannot have this value");
     Ok(())
 }
+
+#[test]
+fn a_sink_that_panics_is_called_once_more_at_most() {
+    let mut calls = 0;
+    let printed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        ctl::stats_print(&mut |_| {
+            calls += 1;
+            panic!("no room");
+        });
+    }));
+    assert!(printed.is_err() && calls == 1);
+}

@@ -310,6 +310,7 @@ impl Kind for Delay {
 
 /// What gives memory back while the program is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BackgroundThread {
     /// A thread once there is enough to give back and the program is already multi-threaded.
     Auto,
@@ -321,6 +322,7 @@ pub enum BackgroundThread {
 
 /// Whether small blocks of a hardened heap have memory tags. Its words are those of [`BackgroundThread`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MemoryTags {
     /// If the processor supports them, and is not an emulated one.
     Auto,
@@ -334,6 +336,7 @@ const _: () = assert!(MemoryTags::Off as u64 == BackgroundThread::Off as u64);
 
 /// What happens when a pointer is found not to be a live block's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnError {
     /// A line is written, and the process ends by `SIGABRT`.
     Abort,

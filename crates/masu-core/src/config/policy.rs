@@ -17,6 +17,7 @@ use super::words::position;
 
 /// A policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Policy {
     /// Every key has its documented default.
     Default,

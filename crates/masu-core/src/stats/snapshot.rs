@@ -15,6 +15,7 @@ use crate::{huge, purge, report};
 /// What the engine holds and has done so far, in bytes and counts.
 #[derive(Clone, Copy, Default, Debug)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct Stats {
     /// Bytes in blocks that the program holds, by their size classes; free blocks in threads' bins and processors' caches
     /// count as held.
@@ -93,8 +94,8 @@ pub fn read() -> Stats {
     s.shared_heaps = heap::arena::live().into();
     let h = huge::usage();
     s.spans = pool::in_use() as u64;
-    s.allocated =
-        small + run::pool::used_bytes() - s.thread_cached.min(run::pool::used_bytes()) + h.live;
+    // What lies in caches may be older than what the pool says now.
+    s.allocated = small + run::pool::used_bytes().saturating_sub(s.thread_cached) + h.live;
     s.active = run::pool::in_use_bytes() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
     let (hooked_live, hooked_used, hooked) = heap::arena::hooked::usage();

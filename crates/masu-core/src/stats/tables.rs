@@ -10,6 +10,7 @@ use crate::sync::Ordering;
 
 /// The spans of one size class of small blocks.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassStats {
     /// Bytes in a block.
     pub size: usize,
@@ -25,6 +26,7 @@ pub struct ClassStats {
 
 /// A thread's heap. The counters go on when a later thread takes it over.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HeapStats {
     /// Its number, unique among the heaps of a process.
     pub index: u32,

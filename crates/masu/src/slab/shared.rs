@@ -130,6 +130,7 @@ unsafe impl<T: Send + Sync> Sync for SharedSlab<T> {}
 /// assert_eq!(slab.take(key), Err(TakeError::Vacant));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum TakeError {
     /// The key has no value, or no longer has one.
     Vacant,
