@@ -33,7 +33,7 @@ impl Filled {
 /// Whether a block was filled; `None` if it is too short for that to matter, or has no pages.
 pub fn look(block: &Entry) -> Option<bool> {
     let (at, end) = (block.address, block.address + block.len());
-    if block.narrow || block.len() <= KEPT_LONGEST || !mem::is_resident(at) {
+    if block.is_narrow() || block.len() <= KEPT_LONGEST || !mem::is_resident(at) {
         return None;
     }
     Some(mem::is_filled(end - END..end) && mem::is_filled(at..end))

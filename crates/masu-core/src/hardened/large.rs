@@ -20,9 +20,9 @@
 //! 3. [`AT`] is 0, or the address of a table that stays for ever.
 
 use super::around::overrun;
-use super::table::{Cursor, Entry, KEPT_LONGEST, Kept, Range, Table, peek};
+use super::table::{Cursor, Entry, Guards, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
-use super::{Freed, filled, left, options, spares};
+use super::{Freed, filled, left, moving, options, spares};
 use crate::ledger;
 use crate::lock::{Guard, Lock, fork};
 use crate::region::CHUNK;
@@ -79,7 +79,7 @@ fn large() -> Option<&'static Large> {
 }
 
 /// Runs `f` with the table. Returns `None` if there is none, or a fork stands still.
-fn with<T>(f: impl FnOnce(&mut Table) -> T) -> Option<T> {
+pub(super) fn with<T>(f: impl FnOnce(&mut Table) -> T) -> Option<T> {
     let (_guard, table) = enter()?;
     // SAFETY: invariant 1.
     Some(f(unsafe { &mut *table.get() }))
@@ -134,7 +134,7 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
         retire(place.mapping);
     }
     let has_room = ledger::has_room(len);
-    let mapped = match spare {
+    let mut mapped = match spare {
         Some(range) if has_room => open(range, len),
         Some(range) => {
             release(range);
@@ -143,11 +143,14 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
         None if has_room => map(len, align.max(if huge == 0 { UNIT } else { CHUNK }), guards),
         None => None,
     };
-    let moved = mapped.is_none_or(|entry| kept.is_none_or(|kept| take_over(&entry, &kept)));
+    let fed = match (&mut mapped, &kept) {
+        (Some(entry), Some(kept)) => moving::feed(entry, kept),
+        _ => true,
+    };
     if let Some(kept) = kept {
         retire(kept.mapping);
     }
-    let Some(mut entry) = mapped.filter(|_| moved) else { return Some(null_mut()) };
+    let Some(mut entry) = mapped.filter(|_| fed) else { return Some(null_mut()) };
     if huge != 0 {
         mem::allow_huge(entry.address, huge);
     }
@@ -167,22 +170,6 @@ fn record(entry: Entry) -> Option<*mut u8> {
     Some(entry.address as *mut u8)
 }
 
-/// Moves kept pages to where a block is to be. Returns `false` if the block's mapping is lost.
-fn take_over(entry: &Entry, kept: &Kept) -> bool {
-    let (at, len) = (entry.address, entry.len());
-    // SAFETY: invariant 2: the block's mapping was just made, and the kept one was taken out of the table: both are
-    // this thread's. What is moved is as inaccessible as it was.
-    unsafe {
-        let done = mem::move_pages(kept.pages.at, at, kept.pages.len.min(len)).is_ok()
-            && mem::protect(at, len, true);
-        done || mem::map_over(at, len).is_ok() || {
-            let mapping = entry.mapping();
-            mem::unmap(mapping.at, mapping.len);
-            false
-        }
-    }
-}
-
 /// Makes a block's room in narrow addresses that have served before. Returns `None` if the kernel refused.
 fn open(range: Range, len: usize) -> Option<Entry> {
     let (low, address) = (UNIT, range.at + UNIT);
@@ -196,16 +183,8 @@ fn open(range: Range, len: usize) -> Option<Entry> {
         mem::unmap(range.at, range.len);
         return None;
     }
-    Some(Entry {
-        address,
-        asked: len,
-        low,
-        high: range.len - low - len,
-        more: 0,
-        owner: 0,
-        narrow: true,
-        whole: false,
-    })
+    let high = range.len - low - len;
+    Some(Entry { address, asked: len, low, high, guards: Guards::Narrow, ..Entry::default() })
 }
 
 /// Lets go of unused addresses: those of narrow blocks stay if many of these live.
@@ -231,7 +210,7 @@ unsafe fn mark(at: usize, len: usize) -> bool {
 
 /// Whether the block at an address is a narrow one.
 pub(super) fn is_narrow(p: usize) -> bool {
-    entry_of(p).is_some_and(|entry| entry.narrow)
+    entry_of(p).is_some_and(|entry| entry.is_narrow())
 }
 
 /// Makes the mapping of a freed block wait, without pages.
@@ -284,7 +263,7 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     }
 }
 
-fn charge(entry: &Entry, more: bool) {
+pub(super) fn charge(entry: &Entry, more: bool) {
     let (pages, asked) = (entry.pages().len, entry.asked);
     for (account, bytes) in [(&ledger::HARDENED, pages), (&PAGES, pages), (&LIVE, asked)] {
         if more {
@@ -323,9 +302,12 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
     if !done {
         mem::unmap(at, total);
     }
-    let narrow = narrow.is_some();
-    let whole = false;
-    done.then_some(Entry { address, asked: len, low, high, more: 0, owner: 0, narrow, whole })
+    let guards = match narrow {
+        Some(_) => Guards::Narrow,
+        None if wide => Guards::Closed,
+        None => Guards::Marked,
+    };
+    done.then_some(Entry { address, asked: len, low, high, guards, ..Entry::default() })
 }
 
 /// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
@@ -396,11 +378,12 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     if let Some(filled) = filled::look(&entry) {
         with(|table| table.filled.note(filled));
     }
-    let is_wide = !entry.narrow && entry.low + entry.high > 2 * UNIT;
+    let is_wide = entry.guards == Guards::Closed && entry.low + entry.high > 2 * UNIT;
     // SAFETY: invariant 2.
     let closed = if is_wide { unsafe { close_and_keep(&entry) } } else { None };
     let whole = closed == Some(true);
-    let kept = Kept { pages: entry.pages(), mapping: entry.mapping(), since: 0, old: false, whole };
+    let (pages, mapping, seams) = (entry.pages(), entry.mapping(), entry.seams);
+    let kept = Kept { pages, mapping, since: 0, old: false, whole, seams };
     let out = closed.and_then(|_| with(|table| table.keep(kept)));
     match out {
         None => retire(kept.mapping),
@@ -445,7 +428,11 @@ pub unsafe fn resize(p: usize, size: usize) -> Option<usize> {
         unsafe {
             let (behind, freed) = (p + len, before.pages().len - len);
             let closed = len == old_len
-                || if entry.narrow { mark(behind, freed) } else { mem::close_over(behind, freed) };
+                || if entry.is_narrow() {
+                    mark(behind, freed)
+                } else {
+                    mem::close_over(behind, freed)
+                };
             if !closed {
                 return None;
             }

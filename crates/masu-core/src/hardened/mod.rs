@@ -35,12 +35,14 @@ mod free;
 pub mod heaps;
 pub mod large;
 mod left;
+mod moving;
 mod options;
 pub mod place;
 pub mod pool;
 mod pools;
 mod quarantine;
 mod random;
+mod seams;
 pub mod shape;
 mod slab;
 mod spares;
@@ -53,19 +55,20 @@ pub use alloc::alloc;
 pub use fast::{alloc_at_hand, free_at_hand};
 pub use free::{Freed, free};
 pub use left::free_deferred;
+pub use moving::grow_by_moving;
+#[cfg(test)]
+pub use moving::move_to;
 pub use options::Options;
 pub use pools::{after_fork_in_child, begin_for_fork, each_lock_for_fork, purge, usage};
 
 use crate::features;
 use crate::lock::Lock;
-use crate::region::CHUNK;
 use crate::report::Wrong;
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::sync::Ordering;
-use crate::sys::{auxv, cpu, host, mem};
+use crate::sys::{auxv, cpu, mem};
 use around::overrun;
-use core::ptr::null_mut;
 use free::{bytes_of, spot};
 use place::{PROCESS, Want};
 use pool::Pool;
@@ -76,9 +79,6 @@ static BEGIN: Lock = Lock::new();
 
 /// The thread number of a thread without a heap of its own.
 pub const NO_THREAD: usize = usize::MAX;
-
-/// A block that grows has huge pages from this many bytes on.
-const FILLED: usize = 4 * CHUNK;
 
 /// One in this many arenas has slots of pages.
 const ARENAS_OF_PAGES: usize = 4;
@@ -222,49 +222,6 @@ pub unsafe fn resize(p: *mut u8, size: usize, wastes: bool) -> Option<usize> {
             tags::resize(address, class, size, tag);
         }
         Some(old)
-    }
-}
-
-/// Moves the pages of the large block at `p` to a larger one. Returns null if it is not large or memory is out; nothing
-/// has changed then. Returns too whether the former block is [left](Freed::left) to its first-class heap.
-///
-/// # Safety
-/// The block must be live, have `old` bytes, and be this heap's and the caller's.
-pub unsafe fn grow_by_moving(p: *mut u8, old: usize, size: usize, align: usize) -> (*mut u8, bool) {
-    if place::of(tags::untagged(p.addr())).is_some() || old <= shape::MOST || size <= old {
-        return (null_mut(), false);
-    }
-    let owner = heaps::owner_of(p.addr());
-    let huge = size >= FILLED && settings::huge_pages();
-    let align = if huge { align.max(CHUNK) } else { align };
-    let Some(to) = large::alloc(size, align, owner).filter(|to| !to.is_null()) else {
-        return (null_mut(), false);
-    };
-    // The block has been filled as it grew, and will be. Among many mappings each is part of one.
-    if huge && !large::is_narrow(to.addr()) {
-        mem::allow_huge(to.addr(), size.next_multiple_of(UNIT));
-    }
-    // SAFETY: two live blocks of the caller's, large ones.
-    (to, unsafe { move_to(p, old, to) })
-}
-
-/// Moves the `old` bytes of the large block at `p`, which is freed, to a larger one. Returns whether the former block is
-/// [left](Freed::left) to its first-class heap.
-///
-/// # Safety
-/// They must be live blocks of this heap, and the caller's.
-pub unsafe fn move_to(p: *mut u8, old: usize, to: *mut u8) -> bool {
-    // SAFETY: passed on (invariant 2 of `hardened::large`): both are whole pages.
-    unsafe {
-        let len = old.next_multiple_of(UNIT);
-        // Pages that come from elsewhere keep a mapping to themselves.
-        let may_move = !large::is_narrow(to.addr());
-        if !may_move || mem::move_pages(p.addr(), to.addr(), len).is_err() {
-            host::copy(p, to, old);
-        }
-        let freed = free(p, NO_THREAD);
-        debug_assert!(freed.is_ok(), "a live block");
-        freed.is_ok_and(|freed| freed.left)
     }
 }
 

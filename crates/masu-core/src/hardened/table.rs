@@ -5,6 +5,7 @@ use super::filled::Filled;
 use super::large::LIVE;
 use super::options;
 use super::random::Stream;
+use super::seams::Seams;
 use super::spares::Spares;
 use crate::ledger;
 use crate::report::Wrong;
@@ -47,10 +48,22 @@ pub struct Entry {
     pub more: usize,
     /// The first-class heap that it belongs to; 0 if none.
     pub owner: u32,
-    /// Whether its mapping is one of many: see [`Range::narrow`].
-    pub narrow: bool,
+    pub guards: Guards,
     /// Whether all its pages have memory.
     pub whole: bool,
+    pub seams: Seams,
+}
+
+/// How the kernel knows a block's guards.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Guards {
+    /// As inaccessible mappings.
+    #[default]
+    Closed,
+    /// As marks, if it can, in the block's mapping.
+    Marked,
+    /// The same, in a mapping of many blocks: see [`Range::narrow`].
+    Narrow,
 }
 
 impl Entry {
@@ -65,7 +78,11 @@ impl Entry {
 
     pub fn mapping(&self) -> Range {
         let len = self.low + self.len() + self.high;
-        Range { at: self.address - self.low, len, narrow: self.narrow }
+        Range { at: self.address - self.low, len, narrow: self.is_narrow() }
+    }
+
+    pub fn is_narrow(&self) -> bool {
+        self.guards == Guards::Narrow
     }
 }
 
@@ -115,6 +132,7 @@ pub struct Kept {
     pub old: bool,
     /// Whether all of the pages have memory.
     pub whole: bool,
+    pub seams: Seams,
 }
 
 impl Kept {
@@ -124,7 +142,8 @@ impl Kept {
         let low = self.pages.at - self.mapping.at;
         let (high, more) = (self.mapping.len - low - len, self.pages.len.saturating_sub(len));
         let (address, whole) = (self.pages.at, self.whole && self.pages.len >= len);
-        Entry { address, asked, low, high, more, owner: 0, narrow: false, whole }
+        let (guards, seams) = (Guards::Closed, self.seams);
+        Entry { address, asked, low, high, more, owner: 0, guards, whole, seams }
     }
 }
 
@@ -170,9 +189,9 @@ impl Table {
         let entries = self.entries();
         let mut at = place(address) & mask;
         loop {
-            match *entries.get(at)? {
+            match entries.get(at)? {
                 Entry { address: 0, .. } => return None,
-                entry if entry.address == address => return Some((at, entry)),
+                entry if entry.address == address => return Some((at, *entry)),
                 _ => at = (at + 1) & mask,
             }
         }
@@ -199,7 +218,7 @@ impl Table {
     /// Puts an entry in, for which there must be room.
     pub fn put(&mut self, entry: Entry) {
         put(self.entries(), entry);
-        self.narrow_count += usize::from(entry.narrow);
+        self.narrow_count += usize::from(entry.is_narrow());
         self.count += 1;
     }
 
@@ -230,7 +249,7 @@ impl Table {
     pub fn take(&mut self, index: usize) {
         let mask = self.capacity.wrapping_sub(1);
         let entries = self.entries();
-        let narrow = entries.get(index).is_some_and(|entry| entry.narrow);
+        let narrow = entries.get(index).is_some_and(Entry::is_narrow);
         // Entries that follow without a gap may belong before it.
         let (mut hole, mut at) = (index, (index + 1) & mask);
         while let Some(entry) = entries.get(at).copied().filter(|entry| entry.address != 0) {

@@ -2,6 +2,8 @@ use super::*;
 use crate::config::MemoryTags;
 use crate::ledger;
 use crate::own_process::alone;
+use crate::region::CHUNK;
+use core::ptr::null_mut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
@@ -306,6 +308,54 @@ fn a_block_changes_its_size_within_its_slot_and_moves_its_pages_beyond() {
             assert!(!q.is_null() && look(p) != Some(Ok(250_000)));
             assert_eq!((*q, *q.add(249_999), *q.add(250_000), *q.add(299_999)), (7, 7, 0, 0));
             assert_eq!(freed(free(q, 0)), Some(1 << 20));
+        }
+    });
+}
+
+#[test]
+fn blocks_of_several_mappings_grow_on_kernels_that_move_only_one() {
+    alone!(blocks_of_several_mappings_grow_on_kernels_that_move_only_one, || {
+        assert!(start(&OPTIONS));
+        mem::refusals::set_one_mapping();
+        // SAFETY: live blocks, with their own lengths.
+        unsafe {
+            let kept = block(1_500_000, 16);
+            kept.write_bytes(1, 1_500_000);
+            assert_eq!(freed(free(kept, 0)), Some(1_500_000));
+            // Takes the pages over, and has fresh ones behind them.
+            let (mut p, mut bytes) = (block(3 << 20, 16), 3 << 20);
+            p.write_bytes(2, bytes);
+            for _ in 0..4 {
+                let (q, _) = grow_by_moving(p, bytes, 2 * bytes, 16);
+                assert!(!q.is_null());
+                let (old, new) = core::slice::from_raw_parts(q, 2 * bytes).split_at(bytes);
+                assert!(old.iter().all(|&byte| byte == 2) && new.iter().all(|&byte| byte == 0));
+                (p, bytes) = (q, 2 * bytes);
+                p.write_bytes(2, bytes);
+            }
+            assert_eq!(freed(free(p, 0)), Some(bytes));
+        }
+    });
+}
+
+#[test]
+fn a_place_between_marks_does_not_serve_a_longer_block() {
+    alone!(a_place_between_marks_does_not_serve_a_longer_block, || {
+        assert!(start(&OPTIONS));
+        // So many that the kernel marks the guards of the next ones, whose alignment leaves some room.
+        let many: Vec<_> = (0..2300).map(|_| block(1 << 20, 16)).collect();
+        let aligned: Vec<_> = (0..40).map(|_| block(8192, 4 << 20)).collect();
+        // SAFETY: live blocks, with their own lengths.
+        unsafe {
+            for &p in &aligned {
+                p.write_bytes(1, 8192);
+            }
+            for p in aligned.into_iter().chain(many) {
+                assert!(freed(free(p, 0)).is_some());
+            }
+            for _ in 0..30 {
+                block(300_000, 16).write_bytes(2, 300_000);
+            }
         }
     });
 }

@@ -196,6 +196,11 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
     if rlimit::least().is_some() {
         unmap(map(auxv::page_size())?, auxv::page_size());
     }
+    #[cfg(test)]
+    if refusals::moving(from..from + len) {
+        unmap(to, len);
+        return Err(Errno(14));
+    }
     let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     // SAFETY: passed on.
     unsafe { call(nr::MREMAP, [from, len, len, flags, to, 0]) }?;

@@ -10,6 +10,8 @@ std::thread_local! {
     static LOCKED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// Whether nothing is unmapped.
     static UNMAPPING: Cell<bool> = const { Cell::new(false) };
+    /// Whether only pages of one mapping are moved.
+    static ONE_MAPPING: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Makes the calling thread's calls treat these pages as kernels before 5.18 treat locked ones.
@@ -43,4 +45,20 @@ pub fn set_unmapping(refused: bool) {
 /// Whether a request to unmap something is to be refused.
 pub fn unmapping() -> bool {
     UNMAPPING.get()
+}
+
+/// Makes the calling thread's requests to move pages fail as up to Linux 6.16 if the pages are of several mappings.
+pub fn set_one_mapping() {
+    ONE_MAPPING.set(true);
+}
+
+/// Whether a request to move these pages is to be refused, after the target was unmapped.
+pub fn moving(pages: Range<usize>) -> bool {
+    ONE_MAPPING.get() && {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let hex = |text| usize::from_str_radix(text, 16).unwrap();
+        let mappings = maps.lines().map(|line| line.split([' ', '-']));
+        let bounds = mappings.map(|mut words| [(); 2].map(|()| hex(words.next().unwrap())));
+        bounds.filter(|[from, to]| pages.start < *to && *from < pages.end).count() > 1
+    }
 }

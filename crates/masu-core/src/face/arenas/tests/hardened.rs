@@ -244,7 +244,7 @@ fn what_a_block_that_moves_leaves_behind_while_a_fork_stands_still_is_freed() {
             });
             begun.wait();
             // SAFETY: large blocks of the heap, the first of which is given up.
-            let left = unsafe { hardened::move_to(p, LEN, to) };
+            let left = unsafe { hardened::move_to(p, LEN, to) }.expect("memory");
             let found = hardened::look(p);
             moved.wait();
             assert_eq!((left, found), (true, Some(Ok(LEN))), "the fork stands still");
