@@ -4,6 +4,7 @@
 mod common;
 
 use masu::ctl::{self, HeapStats, epoch, stats, thread};
+use std::sync::Barrier;
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
@@ -157,4 +158,52 @@ fn a_sink_that_panics_is_called_once_more_at_most() {
         });
     }));
     assert!(printed.is_err() && calls == 1);
+}
+
+#[test]
+fn what_is_refused_counts_as_nothing() {
+    common::alone("what_is_refused_counts_as_nothing", || {
+        // So many threads that the next one has blocks of others, and then so many that it has them of its processor.
+        for others in [10, 20] {
+            let (begun, end) = (&Barrier::new(others + 1), &Barrier::new(others + 1));
+            std::thread::scope(|scope| {
+                for _ in 0..others {
+                    scope.spawn(move || {
+                        drop(std::hint::black_box(Box::new(1)));
+                        begun.wait();
+                        end.wait();
+                    });
+                }
+                begun.wait();
+                let counted = scope.spawn(bytes_kept_after_refusals).join();
+                end.wait();
+                assert_eq!(counted.expect("a thread"), Ok(0), "beside {others} threads");
+            });
+        }
+    });
+}
+
+/// By how much the thread's account grows while small blocks are refused, and all that were not are freed.
+fn bytes_kept_after_refusals() -> ctl::Result<i64> {
+    let (allocated, freed) = (thread::allocatedp::read()?, thread::deallocatedp::read()?);
+    let kept = || allocated.get() as i64 - freed.get() as i64;
+    let mut blocks = Vec::with_capacity(60_000);
+    masu::limit::set_hard(Some(masu::limit::used() + (16 << 20)));
+    let before = kept();
+    let mut refused = 0;
+    for round in 0..60_000 {
+        let size = if round < 45_000 { 1000 } else { 16 + round % 60 * 16 };
+        let layout = std::alloc::Layout::from_size_align(size, 16).expect("a layout");
+        // SAFETY: the size is not 0.
+        let p = unsafe { std::alloc::alloc(layout) };
+        if p.is_null() { refused += 1 } else { blocks.push((p, layout)) }
+    }
+    for &(p, layout) in &blocks {
+        // SAFETY: a live block of that layout, freed once.
+        unsafe { std::alloc::dealloc(p, layout) };
+    }
+    let after = kept();
+    masu::limit::set_hard(None);
+    assert!(refused > 15_000, "{refused} refusals");
+    Ok(after - before)
 }

@@ -13,6 +13,7 @@
 
 use super::hardened::{hardened_block, hardened_first};
 use super::{Arena, scarce};
+use crate::heap::block::{Block, Kind};
 use crate::heap::{self, sampling};
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
 use crate::size_class::{TABLE_MAX, aligned_class, class_of};
@@ -278,5 +279,12 @@ fn again(request: Request) -> *mut u8 {
     }
     let Request { size, align, .. } = request;
     let spare = || spare::alloc(request.bytes(), align);
-    scarce::again(size, request.may_be_a_page(), || once(&request), spare)
+    let p = scarce::again(size, request.may_be_a_page(), || once(&request), spare);
+    // A small request that no span serves counts as what it is when it is freed.
+    if matches!(request.source, Source::Small(_))
+        && let Some(Block { kind: Kind::Medium | Kind::Spare, bytes, .. }) = Block::find(p)
+    {
+        heap::thread_bytes::allocated(bytes);
+    }
+    p
 }

@@ -247,10 +247,10 @@ unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
 
 /// Whether a small block of `old` bytes stays where it is when `size` are asked for: if it wastes no more
 /// than a quarter of itself, or 16 bytes. (A copy, word by word, of what was written a moment ago waits
-/// for the stores.)
+/// for the stores.) The hardened heap has smaller ones.
 #[inline(always)]
 pub fn fits_still(old: usize, size: usize) -> bool {
-    size <= old && size >= old - (old / 4).max(16)
+    size <= old && size >= old.saturating_sub((old / 4).max(16))
 }
 
 /// Resizes a small block of the calling thread's own spans to another small size, if the thread's bin has a

@@ -305,6 +305,13 @@ impl Entered {
         surplus
     }
 
+    /// Counts a block of the class that a thread without a heap has taken.
+    fn count_allocated(&self, class: usize) {
+        if !has_account() {
+            self.cache.allocated.add(SIZES[row(class)].into());
+        }
+    }
+
     /// Takes a magazine in. Returns what has no room.
     fn put(&self, class: usize, magazine: Magazine) -> Magazine {
         let pair = self.pair(class);
@@ -336,11 +343,11 @@ pub fn alloc_drawn(class: usize, draws: bool) -> (*mut Block, usize) {
     let Some(entered) = Cache::enter() else {
         return (lend(class, 1).0, draw(&Sampling::new()));
     };
-    if !has_account() {
-        entered.cache.allocated.add(SIZES[row(class)].into());
-    }
     let rate = draw(&entered.cache.sampling);
     let block = entered.pop(class);
+    if !block.is_null() {
+        entered.count_allocated(class);
+    }
     drop(entered);
     (if block.is_null() { refill(class) } else { block }, rate)
 }
@@ -363,11 +370,17 @@ fn lend(class: usize, want: u32) -> (*mut Block, *mut Block, u32) {
 #[inline(never)]
 fn refill(class: usize) -> *mut Block {
     let (first, rest, n) = lend(class, most(class));
+    if first.is_null() {
+        return first;
+    }
     let mut rest = Magazine { first: rest, n };
-    if rest.n != 0 {
-        if let Some(entered) = Cache::enter() {
+    if let Some(entered) = Cache::enter() {
+        entered.count_allocated(class);
+        if rest.n != 0 {
             rest = entered.put(class, rest);
         }
+    }
+    if rest.n != 0 {
         // SAFETY: lent just now, and taken by no cache.
         unsafe { rest.give_back(class) };
     }

@@ -177,6 +177,9 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     } else {
         lend(heap.runs.seat.home(), class, batch(heap, class))
     };
+    if first.is_null() {
+        return first;
+    }
     heap.bytes.add(u64::from(n + 1) * size_of_class(class) as u64);
     if sampling::is_on() {
         // SAFETY: lent just now: a list of free blocks, which is this thread's.
