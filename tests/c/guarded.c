@@ -5,6 +5,8 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 static char *volatile block;
@@ -151,6 +153,30 @@ static void *works(void *seed) {
         free(__atomic_exchange_n(&shared[random_next(&random) % 64], p, __ATOMIC_ACQ_REL));
     }
     return NULL;
+}
+
+// More blocks than slots, so that each slot serves again, in pages that the program has locked.
+static void works_on_locked_pages(bool all) {
+    for (int i = 0; i < 3000; i++) {
+        size_t bytes = all ? 1 + i * 37 % 5000 : 100;
+        block = malloc(bytes);
+        CHECK(all || mlock(block, bytes) == 0, "mlock: %s", strerror(errno));
+        memset(block, i, bytes);
+        CHECK(block[bytes - 1] == (char)i, "lost");
+        free(block);
+    }
+}
+
+CASE(locks_blocks) { works_on_locked_pages(false); }
+CASE(locks_all) {
+    CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall: %s", strerror(errno));
+    works_on_locked_pages(true);
+}
+CASE(reads_freed_after_it_was_locked) {
+    block = malloc(100);
+    CHECK(mlock(block, 100) == 0, "mlock: %s", strerror(errno));
+    free(block);
+    CHECK(block[50] == 0, "never");
 }
 
 CASE(works_without_mistakes) {

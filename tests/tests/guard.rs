@@ -65,6 +65,7 @@ fn every_mistake_is_found_when_every_block_is_guarded() {
         ("reads_freed", SIGSEGV, "read of ", &freed),
         ("writes_freed", SIGSEGV, "write to ", &freed),
         ("reads_freed_in_a_thread", SIGSEGV, "which was freed", &freed),
+        ("reads_freed_after_it_was_locked", SIGSEGV, "which was freed", &freed),
         ("frees_twice", SIGABRT, "double free of ", &wrong),
         ("frees_inside", SIGABRT, "it points 32 bytes into the block of 100 bytes", &wrong[..2]),
         ("resizes_freed", SIGABRT, "realloc of ", &wrong),
@@ -382,6 +383,16 @@ fn a_kernel_without_guard_regions_will_do() {
     assert!(outcome.stderr.contains("which was freed"), "{}", outcome.describe());
     let outcome = through("has_a_thousand", "guard:1/1").success();
     assert!(numbers(&outcome).first() == Some(&128), "{}", outcome.describe());
+}
+
+#[test]
+fn programs_that_lock_their_memory_notice_nothing() {
+    for case in ["locks_blocks", "locks_all"] {
+        for configuration in ["guard:1/1,guard_slots:16", "policy:hardened"] {
+            let outcome = run(case, configuration).run().success();
+            assert_eq!(outcome.stderr, "", "{case}, {configuration}");
+        }
+    }
 }
 
 #[test]

@@ -39,6 +39,8 @@ pub static COUNT: AtomicUsize = AtomicUsize::new(0);
 pub static RECORDS: AtomicUsize = AtomicUsize::new(0);
 /// Whether the kernel has guards that need no mappings.
 static MARKS: AtomicBool = AtomicBool::new(false);
+/// Whether pages have been made inaccessible without marks: the kernel marks none that the program has locked.
+static PROTECTED: AtomicBool = AtomicBool::new(false);
 
 /// Which thread did something, and from where. All zero: none did.
 #[repr(C)]
@@ -202,12 +204,13 @@ impl Slot {
     /// The caller must have taken the slot.
     pub unsafe fn open(self) -> bool {
         let (low, high) = self.touched();
-        if MARKS.load(Ordering::Relaxed) {
-            mem::guard_remove(low, high - low)
-        } else {
-            // SAFETY: passed on: invariant 1 of `guard::state` makes a taken slot's pages the caller's.
-            unsafe { mem::protect(low, high - low, true) }
+        let marks = MARKS.load(Ordering::Relaxed);
+        if marks && !mem::guard_remove(low, high - low) {
+            return false;
         }
+        // SAFETY: passed on: invariant 1 of `guard::state` makes a taken slot's pages the caller's.
+        marks && !PROTECTED.load(Ordering::Relaxed)
+            || unsafe { mem::protect(low, high - low, true) }
     }
 
     /// Gives these pages back, and makes them inaccessible.
@@ -226,6 +229,7 @@ impl Slot {
             if !given {
                 (low as *mut u8).write_bytes(0, high - low);
             }
+            PROTECTED.store(true, Ordering::Relaxed);
             mem::protect(low, high - low, false);
         }
     }
