@@ -121,7 +121,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
         let before = FOREIGN.fetch_add(1, Ordering::Relaxed);
         if place == Place::Other && !settings::hardened() {
             let tell = settings::show_errors() && settings::on_error() != OnError::Ignore;
-            if before == 0 && tell {
+            if before == 0 && tell && fatal::may_tell() {
                 say(act, p, wrong, Some(place));
             }
             return 0;
@@ -132,7 +132,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
         OnError::Ignore => {}
         OnError::Report => {
             let tell = settings::show_errors();
-            if tell && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID {
+            if tell && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID && fatal::may_tell() {
                 say(act, p, wrong, at);
             }
         }
@@ -290,7 +290,7 @@ pub fn out_of_memory(bytes: usize) {
         let used = if settings::cgroup() { rlimit::used(limit) } else { None };
         // Less may be missing than is mapped at once for it.
         let passed = used.is_none_or(|used| used.saturating_add(bytes.max(NEEDED)) > most);
-        if passed && !TOLD.swap(true, Ordering::Relaxed) {
+        if passed && fatal::may_tell() && !TOLD.swap(true, Ordering::Relaxed) {
             let mut sink = fatal::write_stderr as fn(&[u8]);
             let mut text = Text::new(&mut sink);
             text.str("masu: out of memory: the limit on ").str(name).str(" is ");

@@ -12,8 +12,10 @@
 use super::arena::Arena;
 use super::{Heap, birth, sampling, shared_arena};
 use crate::region::NIL;
+use crate::request::Request;
 use crate::size_class::LAST_CLASS;
 use crate::span;
+use crate::sync::Ordering;
 use core::marker::PhantomData;
 use core::ptr::{from_ref, null, null_mut};
 
@@ -55,6 +57,19 @@ impl Drop for Scope {
         if let Some(heap) = self.heap {
             set(heap, self.around);
         }
+    }
+}
+
+impl Arena {
+    /// Whether a [`Scope`] has allocated from the heap, so that live blocks may be anywhere in the program.
+    pub fn has_served_a_scope(&self) -> bool {
+        self.scoped.load(Ordering::Relaxed)
+    }
+
+    /// A block for a thread that has a scope of the heap open. Asks once.
+    pub(crate) fn alloc_in_scope(&'static self, request: &Request) -> *mut u8 {
+        self.scoped.store(true, Ordering::Relaxed);
+        self.alloc_once(request)
     }
 }
 

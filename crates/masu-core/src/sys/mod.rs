@@ -13,6 +13,7 @@
 mod aside;
 pub mod auxv;
 pub mod barrier;
+mod broken_pipe;
 pub mod cgroup;
 pub mod cpu;
 #[cfg(not(loom))]
@@ -54,6 +55,8 @@ impl Errno {
     pub const EEXIST: Errno = Errno(17);
     /// Invalid argument; also an unknown flag.
     pub const EINVAL: Errno = Errno(22);
+    /// Nobody reads what is written.
+    pub const EPIPE: Errno = Errno(32);
 }
 
 /// Splits a raw system call result into a value and an error.

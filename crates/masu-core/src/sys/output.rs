@@ -5,7 +5,7 @@
 //! so its [`Identity`] is compared before it is written to.
 
 use super::raw::{nr, syscall};
-use super::{Errno, result};
+use super::{Errno, broken_pipe, result};
 use core::ffi::CStr;
 
 /// The kernel's number of an open file.
@@ -60,26 +60,48 @@ impl Descriptor {
 
     /// The file that it stands for now; `None` if there is none.
     pub fn identity(self) -> Option<Identity> {
-        // `struct stat` has 144 bytes on x86-64 and 128 elsewhere, and begins with device and number.
+        let [device, number, ..] = self.stat()?;
+        Some(Identity([device, number]))
+    }
+
+    /// Whether it may stand for a file of a program's data: a regular one that is not open to append.
+    pub fn may_hold_data(self) -> bool {
+        const F_GETFL: usize = 3;
+        const O_APPEND: usize = 0o2000;
+        let Some([_, _, third, fourth, ..]) = self.stat() else { return false };
+        let mode = if cfg!(target_arch = "x86_64") { fourth } else { third };
+        // SAFETY: numbers only.
+        let flags = result(unsafe { syscall(nr::FCNTL, [self.0 as usize, F_GETFL, 0, 0, 0, 0]) });
+        mode & 0o170_000 == 0o100_000 && flags.is_ok_and(|flags| flags & O_APPEND == 0)
+    }
+
+    /// What the kernel knows of it: device, number; then on x86-64 the number of links, and the mode, in half of a word.
+    fn stat(self) -> Option<[u64; 32]> {
+        // `struct stat` has 144 bytes on x86-64 and 128 elsewhere.
         let mut stat = [0u64; 32];
         let arguments = [self.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0];
         // SAFETY: the kernel writes a `struct stat`, for which there is room.
         result(unsafe { syscall(nr::FSTAT, arguments) }).ok()?;
-        let [device, number, ..] = stat;
-        Some(Identity([device, number]))
+        Some(stat)
     }
 
     /// Writes all of `bytes`. Errors are ignored: there is nowhere to report them.
-    pub fn write(self, mut bytes: &[u8]) {
+    pub fn write(self, bytes: &[u8]) {
+        broken_pipe::without_signal(|| self.write_all(bytes) == Err(Errno::EPIPE));
+    }
+
+    fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
         while !bytes.is_empty() {
             let arguments = [self.0 as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
             // SAFETY: the kernel reads `bytes.len()` bytes from a live slice.
             match result(unsafe { syscall(nr::WRITE, arguments) }) {
-                Ok(n) if n > 0 => bytes = bytes.get(n..).unwrap_or(&[]),
+                Ok(0) => break,
+                Ok(n) => bytes = bytes.get(n..).unwrap_or(&[]),
                 Err(Errno::EINTR) => {}
-                _ => return,
+                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
 
     /// Gives up the number.

@@ -71,7 +71,7 @@ pub struct Arena {
     /// Whether the soft limit was crossed since the signal was last asked for.
     signal: AtomicU32,
     /// Whether a [scope](super::scope) has allocated from it.
-    scoped: AtomicBool,
+    pub(in crate::heap) scoped: AtomicBool,
     /// [`FREE`], [`LIVE`] or [`RETIRED`].
     state: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
@@ -170,11 +170,6 @@ impl Arena {
         self.inner.id.get()
     }
 
-    /// Whether a [`Scope`](super::Scope) has allocated from the heap, so that live blocks may be anywhere in the program.
-    pub fn has_served_a_scope(&self) -> bool {
-        self.scoped.load(Ordering::Relaxed)
-    }
-
     /// A block for a request; null if memory or the hard limit is out. Asks once.
     pub(crate) fn alloc_once(&'static self, request: &Request) -> *mut u8 {
         super::birth::beside();
@@ -196,12 +191,6 @@ impl Arena {
             }
         }
         p
-    }
-
-    /// The same for a thread that has a scope of the heap open.
-    pub(crate) fn alloc_in_scope(&'static self, request: &Request) -> *mut u8 {
-        self.scoped.store(true, Ordering::Relaxed);
-        self.alloc_once(request)
     }
 
     /// Usable bytes of the live blocks. One load; blocks that other threads are just freeing may count.
