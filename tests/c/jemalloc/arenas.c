@@ -136,6 +136,12 @@ CASE(the_common_memory_cannot_be_reset_or_destroyed) {
     READ("thread.arena", &mine);
     CHECK(WRITE("thread.arena", mine) == 0, "%u", mine);
     CHECK(mallocx(1, MALLOCX_ARENA(1000)) == NULL, "a block of no arena");
+    char *block = mallocx(10, 0);
+    block[9] = 7;
+    CHECK(rallocx(block, 10000, MALLOCX_ARENA(1000)) == NULL, "moved to no arena");
+    CHECK(rallocx(block, 11, MALLOCX_ARENA(1000)) == NULL, "resized in no arena");
+    CHECK(block[9] == 7, "the block changed");
+    dallocx(block, 0);
 }
 
 CASE(a_threads_blocks_come_from_the_arena_it_chose) {

@@ -16,6 +16,7 @@ use super::flags::Flags;
 use crate::aligned::NATURAL;
 use crate::errno::or_enomem;
 use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
 
 /// Returns a block of at least `size` bytes. Null if memory is out, or if the size or alignment is
 /// unsupported.
@@ -56,6 +57,7 @@ pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) 
     // SAFETY: the caller's contract is the same.
     let to = unsafe {
         match flags.arena() {
+            Some(arena) if !arenas::exists(arena) => null_mut(),
             Some(arena) if !arenas::is_in(arena, p) => {
                 arenas::move_to(arenas::heap(arena), p, size, align, zeroed)
             }
