@@ -12,7 +12,9 @@ use core::ffi::{c_int, c_void};
 // The constructor and destructor are next to `malloc` because a linker that takes it from the
 // archive takes its object file, and may take nothing else. Priority 0: in a static program they
 // run before and after all others. Fork handlers run newest first before a fork, so handlers that
-// others registered run while the engine is not yet locked, and may allocate.
+// others register later run while the engine is not yet locked. Where masu registers its own only
+// when a second thread starts (`host::registers_late`), those registered before run afterwards: what
+// they and other threads allocate then comes from `spare`, slowly.
 #[used]
 #[unsafe(link_section = ".init_array.00000")]
 static START: unsafe extern "C" fn(c_int, Environment, Environment) = process::start;
