@@ -7,7 +7,7 @@
 
 use super::retain::give_up;
 use super::tls::{gone, set_current};
-use super::{Heap, birth, fork, handover, sampling, scope};
+use super::{Heap, birth, fork, handover, sampling, scope, shared_arena};
 use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
@@ -110,22 +110,39 @@ pub(super) fn abandon_lists(heap: &Heap) {
 /// The caller must have the heap to itself.
 #[inline(never)]
 pub(super) unsafe fn leave_active(heap: &Heap, class: usize) {
+    // SAFETY: passed on; the span is the heap's, and nothing of it is in the bin any more.
+    unsafe {
+        let active = empty_bin(heap, class);
+        heap.active(class).set(NIL);
+        if active != NIL {
+            give_up(heap, active);
+        }
+    }
+}
+
+/// Puts the blocks in a class's bin back where they came from: into the active span, or, if there is none, the shared
+/// arena. Returns the active span.
+///
+/// # Safety
+/// The caller must have the heap to itself.
+pub(super) unsafe fn empty_bin(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
     sampling::unmark(heap, class);
-    let active = heap.active(class).replace(NIL);
+    let active = heap.active(class).get();
     // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed
     // (invariant 3 of `heap`).
     unsafe {
         if active == NIL {
-            return super::shared_arena::give_back(bin);
+            shared_arena::give_back(bin);
+        } else {
+            let s = &mut *span::record(active);
+            take_back_left(heap, active, s);
+            let out = s.out();
+            push_back(s, bin);
+            heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size()));
         }
-        let s = &mut *span::record(active);
-        take_back_left(heap, active, s);
-        let out = s.out();
-        push_back(s, bin);
-        heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size()));
-        give_up(heap, active);
     }
+    active
 }
 
 /// What an open scope has put aside from a class's bin.

@@ -8,14 +8,13 @@
 //! has left may be freed by others meanwhile.
 
 use super::event::soonest;
-use super::exit::{self, push_back};
+use super::exit;
 use super::tls::current;
-use super::{Heap, Role, retain, sampling, shared_arena};
+use super::{Heap, Role, retain};
 use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
 use crate::span::{self, pool};
-use core::ptr::null_mut;
 
 /// Flushes the calling thread's bins, cache and outbox. O(blocks in them). Does nothing for a
 /// thread that has not allocated, or is past its destructors.
@@ -70,20 +69,13 @@ pub(super) fn binned_bytes(heap: &Heap) -> u64 {
 /// Puts the bin's blocks back into the active span, and gives that back if no other block of it is
 /// in use.
 fn flush_bin(heap: &Heap, class: usize) {
-    let bin = heap.bin(class).replace(null_mut());
-    sampling::unmark(heap, class);
-    let active = heap.active(class).get();
-    // SAFETY: the bin's blocks are free ones of the active span, which is this thread's, or were
-    // borrowed from the shared arena (invariant 3 of `heap`).
+    // SAFETY: invariants 1 and 3 of `heap`, whose thread this is.
     unsafe {
+        let active = exit::empty_bin(heap, class);
         if active == NIL {
-            return shared_arena::give_back(bin);
+            return;
         }
         let s = &mut *span::record(active);
-        exit::take_back_left(heap, active, s);
-        let out = s.out();
-        push_back(s, bin);
-        heap.bytes.unbinned(u64::from(out - s.out()) * u64::from(s.size()));
         let word = span::remote(active);
         if word.pending() != 0 {
             s.merge(active, word.take());

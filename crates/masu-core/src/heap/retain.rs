@@ -170,18 +170,30 @@ pub(super) unsafe fn keep_partial(heap: &Heap, span: u32, class: usize) {
 /// # Safety
 /// The span must be this heap's and in no list.
 unsafe fn give_up_full(heap: &Heap, span: u32, class: usize) {
+    // SAFETY: passed on.
+    unsafe {
+        if !publish_full(span) {
+            span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
+            keep_partial(heap, span, class);
+        }
+    }
+}
+
+/// Makes a full span nobody's, for the thread that claims it. Returns `false` if blocks have come back: it has them then,
+/// and is still the caller's.
+///
+/// # Safety
+/// The span must be the calling thread's and in no list.
+unsafe fn publish_full(span: u32) -> bool {
     // SAFETY: invariant 5 of `span::record`: the line is this thread's until `give_up` succeeds.
     unsafe {
-        let s = &mut *span::record(span);
-        let word = span::remote(span);
+        let (s, word) = (&mut *span::record(span), span::remote(span));
         s.place = Place::Unowned;
         span::page_map(span).owner.store(0, Ordering::Relaxed);
-        if word.give_up(s.out(), false, span::threshold(class)) {
-            return;
+        word.give_up(s.out(), false, span::threshold(s.class as usize)) || {
+            s.merge(span, word.take());
+            false
         }
-        span::page_map(span).owner.store(heap.id.get(), Ordering::Relaxed);
-        s.merge(span, word.take());
-        keep_partial(heap, span, class);
     }
 }
 
@@ -217,18 +229,9 @@ pub(super) unsafe fn give_up(heap: &Heap, span: u32) {
     unsafe {
         let s = &mut *span::record(span);
         heap.bytes.freed_own(s.take_freed());
-        let word = span::remote(span);
-        loop {
-            let has_room = !s.free.is_null() || s.has_uncarved();
-            if has_room {
-                return give_up_partial(span, false);
-            }
-            s.place = Place::Unowned;
-            span::page_map(span).owner.store(0, Ordering::Relaxed);
-            if word.give_up(s.out(), false, span::threshold(s.class as usize)) {
-                return;
-            }
-            s.merge(span, word.take());
+        let has_room = !s.free.is_null() || s.has_uncarved();
+        if has_room || !publish_full(span) {
+            give_up_partial(span, false);
         }
     }
 }
