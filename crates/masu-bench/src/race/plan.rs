@@ -103,12 +103,11 @@ fn system_of(arms: &[Arm]) -> usize {
     arms.iter().position(|arm| arm.library.is_none()).unwrap_or(0)
 }
 
-/// The order of the entrants in a round.
+/// The order of the entrants in a round: drawn at random, the same in every race, so that nobody has a place or a
+/// predecessor of its own.
 pub(super) fn order(entrants: usize, round: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..entrants).map(|place| (place + round / 2) % entrants).collect();
-    if round % 2 == 1 {
-        order.reverse();
-    }
+    let mut order: Vec<usize> = (0..entrants).collect();
+    fastrand::Rng::with_seed(round as u64).shuffle(&mut order);
     order
 }
 
@@ -132,10 +131,10 @@ mod tests {
             let place = order.iter().position(|&entrant| entrant == 3).unwrap();
             (place > 0).then(|| order[place - 1])
         };
-        let mut seen: Vec<_> = (0..10).map(before_three).collect();
+        let mut seen: Vec<_> = (0..40).map(before_three).collect();
         seen.sort_unstable();
         seen.dedup();
-        assert_eq!(seen, [None, Some(2), Some(4)]);
+        assert_eq!(seen, [None, Some(0), Some(1), Some(2), Some(4)]);
     }
 
     #[test]

@@ -91,7 +91,8 @@ fn row(results: &Results, measured: &Measured, metric: Metric) -> Option<Row> {
 /// The best of the subject's peers, and the subject's ratio to it.
 fn rival(results: &Results, measured: &Measured, metric: Metric) -> Option<(String, Judged)> {
     let of = |arm: usize| series(measured, metric, arm);
-    let peers = of_role(results, Role::Peer);
+    let mut peers = of_role(results, Role::Peer);
+    peers.retain(|&peer| measured.failure(peer).is_none());
     let all: Vec<_> = peers.iter().map(|&peer| of(peer)).collect();
     let best = Best::of(&all)?;
     let judged = Judged::new(best.ratio(&of(0))?, noise(results, measured, metric));

@@ -6,6 +6,7 @@
 //! sentence  who wins one workload, in words
 //! compare   all workloads in one metric, row by row
 //! summary   everybody against the virtual best, over all workloads
+//! each      the subject against each of the others, over all workloads
 //! text      all of that for a terminal or as Markdown (table, command)
 //! html      all of that, and curves, in one page
 //! ```
@@ -16,6 +17,7 @@
 
 mod command;
 pub mod compare;
+mod each;
 pub mod html;
 mod metric;
 mod sentence;

@@ -66,10 +66,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// The ratio to the best for people. Nobody is better than the best: where the halves of the
-    /// rounds contradict each other so that somebody seems to be, the two are level.
+    /// The ratio to the best. It is below 1 where the halves of the rounds contradict each other: then nothing tells the
+    /// two apart, and the mean over many rows needs the figure as it is.
     pub fn ratio(&self) -> Option<f64> {
-        self.to_best.map(|judged| judged.ratio.centre.max(1.0))
+        self.to_best.map(|judged| judged.ratio.centre)
     }
 }
 
@@ -255,15 +255,13 @@ mod tests {
         assert!(!place(&standing, 1).is_best);
     }
 
-    /// Whichever half chooses, nobody stands before the best.
+    /// Whichever half chooses, nobody is told apart from the best by being better.
     #[test]
-    fn nobody_is_better_than_the_best() {
+    fn who_seems_better_than_the_best_is_level_with_it() {
         let zigzag = [1.0, 1.3, 1.0, 1.3, 1.0, 1.3];
         let zagzig = [1.2, 0.9, 1.2, 0.9, 1.2, 0.9];
         let standing = standing(&results([&zigzag, &zagzig, &[5.0; 6], &zagzig]));
-        for place in &standing.places {
-            assert!(place.ratio().unwrap() >= 1.0, "{place:?}");
-        }
+        assert!(standing.places.iter().any(|place| place.ratio().unwrap() < 1.0));
         assert!(place(&standing, 0).is_best && place(&standing, 1).is_best);
     }
 

@@ -44,11 +44,14 @@ pub fn comparison(results: &Results, comparison: &Comparison, style: Style) -> S
         table.add_row(cells(comparison, row, style));
     }
     let means = comparison.arms.iter().map(|&arm| match comparison.mean(arm) {
-        Some(mean) => right(format!("{:.2}", mean.max(1.0))),
+        Some(mean) => right(format!("{mean:.2}")),
         None => right("-".into()),
     });
-    let label = [Cell::new("geometric mean"), Cell::new(""), Cell::new("")];
-    table.add_row(label.into_iter().chain(means));
+    let label = |label: &str| [Cell::new(label), Cell::new(""), Cell::new("")].into_iter();
+    table.add_row(label("geometric mean").chain(means));
+    let rows = |&arm: &usize| comparison.rows.iter().filter(|row| row.place(arm).is_some()).count();
+    let rows = comparison.arms.iter().map(|arm| right(rows(arm).to_string()));
+    table.add_row(label("rows in it").chain(rows));
     style.draw(&mut table);
     table.to_string() + "\n"
 }
@@ -95,9 +98,10 @@ fn shown(ratio: f64, verdict: Verdict) -> String {
 
 /// What the signs mean, below a table.
 pub const LEGEND: &str = "\
-Each ratio compares with the best of the row: 1.00 is the best, more is worse. `~` marks what cannot be told apart \
-from the best: the difference is within the noise, which is what two entries of \
-the same allocator differ by, or within its own 95% interval. ± is such an interval too.";
+Each ratio compares with the best of the row: 1.00 is the best, more is worse. `~` marks what this race cannot tell \
+apart from the best: the difference is within the noise, which is what two entries of \
+the same allocator differ by (the smaller of two such differences), or within its own 95% interval. ± is such an interval \
+too.";
 
 fn coloured(text: String, verdict: Verdict, style: Style) -> Cell {
     let cell = right(text);
@@ -107,7 +111,7 @@ fn coloured(text: String, verdict: Verdict, style: Style) -> Cell {
     }
 }
 
-fn right(text: String) -> Cell {
+pub(super) fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
@@ -332,9 +336,15 @@ two differ by much, the model leaves out something that matters to that workload
 
 /// How the check came out.
 pub fn check_sentence(check: &Check) -> String {
-    use scale::Verdict::{Above, Below, Holds, Unlike};
+    use scale::Verdict::{Above, Below, Holds, Unknown, Unlike};
     let percent = TOLERANCE * 100.0;
-    let [holds, below, above, unlike] = [Holds, Below, Above, Unlike].map(|one| check.count(one));
+    let [holds, below, above, unlike, unknown] =
+        [Holds, Below, Above, Unlike, Unknown].map(|one| check.count(one));
+    let judged = check.rows.len() - unknown;
+    let unknown = match unknown {
+        0 => String::new(),
+        some => format!(" {some} more rows were measured too seldom to say."),
+    };
     let unlike = match unlike {
         0 => String::new(),
         some => format!(
@@ -348,11 +358,11 @@ pub fn check_sentence(check: &Check) -> String {
          own time per call, the simulated speed-up from one core to two is within {percent:.0} % of \
          the measured one in {holds} of {} rows; the machine gets less in {below}, where something \
          keeps the cores waiting that is not simulated, and more in {above}, where the model is \
-         wrong.{unlike}",
+         wrong.{unlike}{unknown}",
         check.transfer_ns,
         check.overlapped_ns,
         check.switch_ns / 1e3,
-        check.rows.len(),
+        judged,
     )
 }
 
@@ -362,7 +372,7 @@ pub fn losses(comparisons: &[Comparison]) -> String {
     for comparison in comparisons.iter().filter(|comparison| !comparison.rows.is_empty()) {
         let (won, tied, lost) = comparison.score();
         let name = comparison.metric.name();
-        text += &format!("- {name}: {won} won, {tied} tied, {lost} lost\n");
+        text += &format!("- {name}: {won} won, {tied} undecided, {lost} lost\n");
         let mut losses: Vec<_> = comparison.losses().collect();
         losses.sort_by(|a, b| b.2.ratio.centre.total_cmp(&a.2.ratio.centre));
         for (row, peer, judged) in losses {
@@ -410,13 +420,13 @@ mod tests {
         };
         assert_eq!(
             lost(&[9.0, 2.0]),
-            "- time: 0 won, 1 tied, 0 lost\n",
+            "- time: 0 won, 1 undecided, 0 lost\n",
             "two rounds prove nothing"
         );
         let rounds = [2.0, 3.0, 2.0, 3.0, 4.0, 4.0];
         assert_eq!(
             lost(&rounds),
-            "- time: 0 won, 0 tied, 1 lost\n  - churn: 3.00 ±50% times glibc\n"
+            "- time: 0 won, 0 undecided, 1 lost\n  - churn: 3.00 ±50% times glibc\n"
         );
     }
 
@@ -445,7 +455,8 @@ mod tests {
         assert_eq!(row("| geometric mean")[4..7], ["1.00", "2.00", "1.00"]);
         assert_eq!(row("| glibc")[2], "2.00");
         assert_eq!(row("| other")[2], "~1.00");
-        assert!(text.contains("`~` marks what cannot be told apart"), "{text}");
+        assert_eq!(row("| rows in it")[4..7], ["2", "2", "2"]);
+        assert!(text.contains("`~` marks what this race cannot tell apart"), "{text}");
     }
 
     #[test]

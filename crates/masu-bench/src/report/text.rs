@@ -4,7 +4,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 
 use super::summary::METRICS;
 pub use super::table::{SCALE_LIMITS, check_sentence, scale, scale_check, scale_counted};
-use super::{Comparison, Metric, command, headline, table};
+use super::{Comparison, Metric, command, each, headline, table};
 use crate::race::results::{Measured, Results, Role, Work};
 
 /// For whom.
@@ -116,6 +116,9 @@ fn report(results: &Results, style: Style) -> String {
     text += &table::instructions(results, style);
     text += &scale(&results.scale, style);
     text += &scale_check(results.scale_check.as_ref(), style);
+    let subject = &results.arms[0].name;
+    text += &style.heading(&format!("{subject} against each of the others"));
+    text += &each::table(results, &comparisons, style);
     text += &style.heading("Against the best of the others");
     text += &table::losses(&comparisons);
     text += &table::failures(results);
@@ -251,7 +254,8 @@ fn proof(results: &Results) -> Option<String> {
 /// Why the best is not simply the least figure.
 pub const CHOICE: &str = "\
 The best of a row is chosen in one half of the rounds and compared with in the other half, and the reverse: the \
-best of several noisy figures looks better than it is.";
+best of several noisy figures looks better than it is. A ratio a little below 1 is level with the best: the two halves \
+contradict each other.";
 
 fn header(results: &Results, style: Style) -> String {
     let mut lines = header_lines(results);
