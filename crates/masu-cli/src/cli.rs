@@ -237,7 +237,7 @@ file, every run reads it from the start; otherwise the program gets no input.
 
 Exit codes:
   0 measured                 1 measured, but a program misbehaved under one of the allocators
-  2 wrong command line       125 the program cannot be measured, or fails by itself
+  2 wrong command line       125 the program cannot be measured or fails by itself, or the results cannot be written
   126 not executable         127 not found
   124 the time was up before every allocator had run; the results so far are reported
   130 interrupted; the results so far are reported")]

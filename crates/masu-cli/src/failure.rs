@@ -31,7 +31,7 @@ impl Failure {
 
     /// `masu`'s own output could not be written.
     pub fn output(error: &io::Error) -> Self {
-        Self::new(1, format!("cannot write the output: {error}"))
+        Self::new(REFUSED, format!("cannot write the output: {error}"))
     }
 
     /// Adds what the user can do about it.

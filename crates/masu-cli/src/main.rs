@@ -95,7 +95,10 @@ fn start(arguments: Vec<OsString>) -> u8 {
     let done = match Cli::try_parse_from(&arguments) {
         Ok(cli) => {
             typed::warn_of_misplaced(&arguments, &cli.verb);
-            dispatch(cli.verb)
+            match typed::process_for_program(&cli.verb) {
+                Some(failure) => Err(failure),
+                None => dispatch(cli.verb),
+            }
         }
         Err(answer) => {
             if let Some(failure) = typed::program_for_verb(&arguments, &answer) {

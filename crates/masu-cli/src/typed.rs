@@ -1,14 +1,15 @@
 //! Likely slips on the command line that still parse: one of our options after the program's name,
-//! and a program in place of a verb.
+//! a program in place of a verb, and a process in place of a program.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
 use crate::cli::{Cli, Verb};
 use crate::failure::{Failure, USAGE, warn};
-use crate::program;
+use crate::{program, see};
 
 /// Warns if `arguments`, which were read as `verb`, have one of our options after the program's
 /// name: the program gets it. A `--` before the program suppresses the warning.
@@ -63,4 +64,27 @@ pub fn program_for_verb(arguments: &[OsString], error: &clap::Error) -> Option<F
     Some(Failure::new(USAGE, format!("`{word}` is a program and no command of masu")).remedy(
         format!("to run it on masu:  masu run -- {line}\nto compare:         masu bench -- {line}"),
     ))
+}
+
+/// Returns the message for a process's number in place of a program or a profile, as in `masu watch 4711`; `None` if
+/// there is such a program or file.
+pub fn process_for_program(verb: &Verb) -> Option<Failure> {
+    let (name, what, words): (_, _, Vec<&OsStr>) = match verb {
+        Verb::Watch(order) => ("watch", "watch", order.command.iter().map(|it| &**it).collect()),
+        Verb::Doctor(order) => ("doctor", "check", order.command.iter().map(|it| &**it).collect()),
+        Verb::Prof(order) => {
+            let files = order.file.iter().map(|file| file.as_os_str());
+            ("prof", "profile", files.chain(order.command.iter().map(|it| &**it)).collect())
+        }
+        _ => return None,
+    };
+    let &[word] = &*words else { return None };
+    let process = see::process(word.to_str()?).ok()?;
+    if Path::new(word).exists() || program::find(word).is_ok() {
+        return None;
+    }
+    Some(
+        Failure::new(USAGE, format!("`{process}`: no such program"))
+            .remedy(format!("to {what} process {process}: masu {name} -p {process}")),
+    )
 }

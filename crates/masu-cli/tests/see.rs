@@ -35,7 +35,10 @@ fn a_process_without_masu_is_said_to_be_one() {
     let me = std::process::id().to_string();
     for arguments in [
         &["explain", &*me][..],
+        &["explain", "-p", &me],
+        &["stats", &me],
         &["stats", "-p", &me],
+        &["purge", &me],
         &["purge", "-p", &me],
         &["watch", "-p", &me],
     ] {
@@ -51,7 +54,10 @@ fn a_process_without_masu_is_said_to_be_one() {
             "{arguments:?}"
         );
     }
-    assert!(refused(&["explain"]).contains("<PID>"));
+    for verb in ["explain", "stats", "purge"] {
+        assert!(refused(&[verb]).contains("<PID|--pid <PID>"));
+        assert!(refused(&[verb, "1", "-p", "1"]).contains("cannot be used with"));
+    }
     assert!(refused(&["watch"]).contains("masu watch -p PID"));
     assert!(refused(&["purge", "-p", "1", "--wait", "soon"]).contains("write 500ms"));
 }

@@ -52,6 +52,18 @@ fn mistyped_command_lines() {
 }
 
 #[test]
+fn a_process_in_place_of_a_program_is_told() {
+    for (verb, what) in [("watch", "watch"), ("prof", "profile"), ("doctor", "check")] {
+        for arguments in [&[verb, "4194305"][..], &[verb, "--", "4194305"]] {
+            let said = answer(arguments, 2).1;
+            let way = format!("to {what} process 4194305: masu {verb} -p 4194305\n");
+            assert!(said.ends_with(&way), "{said}");
+        }
+    }
+    assert!(!answer(&["watch", "4194305", "x"], 127).1.contains("-p"));
+}
+
+#[test]
 fn an_option_behind_the_program_goes_to_it_and_that_is_said() {
     let fixture = Fixture::new();
     let program = fixture.program("program", &[]);
@@ -177,6 +189,11 @@ fn manual_pages_are_written() {
     let bench = page("masu-bench.1");
     assert!(bench.contains(".SH EXAMPLES") && bench.contains("larson"), "{bench}");
     assert!(page("masu.1").contains(".TH masu 1"));
+    // Options are shown with their values.
+    assert!(run.contains("[\\fB\\-\\-limit\\fR \\fISIZE\\fR]"), "{run}");
+    assert!(run.contains("[\\fB\\-\\-stats\\fR[=\\fIFILE\\fR]]"), "{run}");
+    let explain = page("masu-explain.1");
+    assert!(explain.contains("[\\-\\-most PERCENT] [\\-p] PID"), "{explain}");
     for name in ["libmasu.3", "masu-conf.7"] {
         let page = page(name);
         assert!(page.contains("MASU_CONF") && page.contains("MASU_SHOW_STATS"), "{page}");
@@ -252,7 +269,8 @@ fn a_full_disk_is_an_error_and_a_closed_pipe_is_not() {
     let full = File::options().write(true).open("/dev/full").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
     let output = command.args(["completions", "bash"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    // `masu explain` and others exit with 1 for what they have found.
+    assert_eq!(output.status.code(), Some(125));
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("masu: cannot write the output: "));
 
     let script = format!("{} completions bash | head -n 1", env!("CARGO_BIN_EXE_masu"));

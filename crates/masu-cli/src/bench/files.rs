@@ -9,7 +9,7 @@ use masu_bench::race::results::Results;
 use masu_bench::report::{Style, html, render};
 
 use crate::cli::Bench;
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, REFUSED, USAGE};
 
 /// The files for the results.
 pub struct Files<'o> {
@@ -84,5 +84,7 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
         true => stdout().lock().write_all(text.as_bytes()),
         false => std::fs::write(path, text),
     };
-    done.map_err(|error| Failure::new(1, format!("cannot write `{}`: {error}", path.display())))
+    done.map_err(|error| {
+        Failure::new(REFUSED, format!("cannot write `{}`: {error}", path.display()))
+    })
 }

@@ -26,7 +26,8 @@ Marks:
 Exit codes, the highest of several processes':
   0 masu takes effect, without problems
   1 masu takes no effect, or there is a problem; with --all: a process whose LD_PRELOAD names masu is not on it
-  2 wrong command line, or no such process")]
+  2 wrong command line, or no such process
+  125 the answer could not be written")]
 pub struct Order {
     /// Check these processes
     #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',', value_parser = crate::see::process,

@@ -59,7 +59,8 @@ Reading other users' processes takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SE
 docs/watch-a-fleet.md (in share/doc/masu or in the sources) lists the metrics.
 
 Exit codes:
-  0 stopped by SIGTERM or SIGINT    2 wrong command line, or an address that it cannot listen on")]
+  0 stopped by SIGTERM or SIGINT    2 wrong command line, or an address that it cannot listen on
+  125 with --once: the metrics could not be written")]
 pub struct Order {
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]

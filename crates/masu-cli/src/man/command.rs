@@ -1,11 +1,12 @@
-//! Pages of the command and its verbs. `clap_mangen` writes clap's part; the help's closing blocks
+//! Pages of the command and its verbs. `clap_mangen` writes clap's part, except that its synopsis would lack the
+//! options' values; the help's closing blocks
 //! ("Examples:", "Exit codes:") become sections with the usual names of manual pages.
 
 use std::io;
 
-use clap::{Command, CommandFactory};
+use clap::{Arg, Command, CommandFactory};
 use clap_mangen::Man;
-use clap_mangen::roff::{Roff, bold, roman};
+use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 
 use super::Page;
 use crate::cli::Cli;
@@ -33,7 +34,7 @@ fn page(command: Command, names: &[String]) -> io::Result<Page> {
     let mut source = Vec::new();
     man.render_title(&mut source)?;
     man.render_name_section(&mut source)?;
-    man.render_synopsis_section(&mut source)?;
+    synopsis(&command, &man, &mut source)?;
     man.render_description_section(&mut source)?;
     man.render_options_section(&mut source)?;
     if command.get_subcommands().any(|verb| !verb.is_hide_set()) {
@@ -47,6 +48,55 @@ fn page(command: Command, names: &[String]) -> io::Result<Page> {
     rest.to_writer(&mut source)?;
     let source = String::from_utf8(source).map_err(io::Error::other)?;
     Ok(Page { file: format!("{own}.1"), source })
+}
+
+/// Writes the synopsis: the usage that the help shows, or each option with its value.
+fn synopsis(command: &Command, man: &Man, source: &mut Vec<u8>) -> io::Result<()> {
+    let has_verbs = command.get_subcommands().next().is_some();
+    if has_verbs || command.get_overridden_usage().is_some() {
+        return man.render_synopsis_section(source);
+    }
+    let mut line = vec![bold(command.get_bin_name().unwrap_or(command.get_name()))];
+    let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+    let (last, options): (Vec<_>, Vec<_>) = shown.partition(|argument| argument.is_positional());
+    for argument in options.into_iter().chain(last) {
+        let (open, close) = if argument.is_required_set() { (" ", "") } else { (" [", "]") };
+        line.push(roman(open));
+        line.extend(form(argument));
+        line.push(roman(close));
+    }
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    roff.text(line);
+    roff.to_writer(source)
+}
+
+/// Returns how an argument is written: `-p PID`, `--stats[=FILE]`, `COMMAND…`.
+fn form(argument: &Arg) -> Vec<Inline> {
+    let mut words = Vec::new();
+    match (argument.get_short(), argument.get_long()) {
+        (Some(short), Some(long)) => {
+            words.extend([bold(format!("-{short}")), roman("|"), bold(format!("--{long}"))]);
+        }
+        (Some(short), None) => words.push(bold(format!("-{short}"))),
+        (None, Some(long)) => words.push(bold(format!("--{long}"))),
+        (None, None) => {}
+    }
+    let range = argument.get_num_args().unwrap_or_default();
+    if !range.takes_values() {
+        return words;
+    }
+    let names = argument.get_value_names().unwrap_or_default();
+    let name = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
+    let many = range.max_values() > 1;
+    let (open, close) = match (argument.is_positional(), range.min_values()) {
+        (true, _) => ("", ""),
+        (false, 0) if argument.is_require_equals_set() => ("[=", "]"),
+        (false, 0) => (" [", "]"),
+        (false, _) => (" ", ""),
+    };
+    words.extend([roman(open), italic(name), roman(if many { "…" } else { "" }), roman(close)]);
+    words
 }
 
 /// Adds the blocks of `closing`, which blank lines separate: a block that begins with a title

@@ -13,7 +13,7 @@ use std::process::{Command, ExitStatus};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-use crate::failure::{Failure, USAGE};
+use crate::failure::{Failure, REFUSED, USAGE};
 
 /// One manual page.
 struct Page {
@@ -39,7 +39,7 @@ fn pages() -> Result<Vec<Page>, Failure> {
 /// Writes every page into `directory`, which is created if it does not exist.
 pub fn write(directory: &Path) -> Result<(), Failure> {
     let shown = directory.display();
-    let failed = |error| Failure::new(1, format!("cannot write to `{shown}`: {error}"));
+    let failed = |error| Failure::new(REFUSED, format!("cannot write to `{shown}`: {error}"));
     fs::create_dir_all(directory).map_err(failed)?;
     for page in pages()? {
         fs::write(directory.join(&page.file), &page.source).map_err(failed)?;

@@ -77,7 +77,8 @@ switched off again. Blocks that it allocated earlier are not seen.
 
 Exit codes: the program's own; those of `masu run` if it cannot be started; 0 for a process or a file; 2 wrong
 command line, no such process, a process without masu, one that may not be read, or one that is already being
-profiled; 3 more is in use than --most allows; 125 no profile."
+profiled; 3 more is in use than --most allows; 125 no profile, or
+output that cannot be written."
 )]
 pub struct Prof {
     /// Bytes between two samples, on average; a smaller rate is more exact and costs more [default: 512KiB]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{advice, core, failure, print, report, text};
+use super::{Target, advice, core, failure, print, report, text};
 use crate::failure::Failure;
 
 /// Everything is fine.
@@ -22,7 +22,11 @@ const OFF: u8 = 3;
 ///
 /// With --core, shows which block a crashed process accessed last.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "masu explain [--json] [--most PERCENT] [-p] PID
+       masu explain [--json] --core FILE
+       masu explain --schema [--core FILE]",
+    after_help = "\
 Examples:
   masu explain $(pidof redis-server)
   masu explain --json PID | jq '.parts[] | {kind, bytes}'
@@ -37,15 +41,16 @@ Exit codes:
   0 explained
   1 masu holds more than --most allows
   2 wrong command line, no such process, a process without masu, or one that may not be read
-  3 the process changed too much for a sum within 1 %; the best attempt is shown")]
+  3 the process changed too much for a sum within 1 %; the best attempt is shown
+  125 the answer could not be written"
+)]
 pub struct Order {
-    /// The process
-    #[arg(value_parser = super::process, required_unless_present_any = ["schema", "core"])]
-    pub pid: Option<u32>,
+    #[command(flatten)]
+    pub target: Target,
 
     /// Read a core file instead of a process, and show the block that its fault was at
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
-          conflicts_with_all = ["pid", "most"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "process",
+          conflicts_with_all = ["alone", "option", "most"])]
     pub core: Option<PathBuf>,
 
     /// Write the answer as JSON
@@ -57,7 +62,7 @@ pub struct Order {
     pub most: Option<f64>,
 
     /// Print the JSON schema of the answer, or of --core's, and exit
-    #[arg(long)]
+    #[arg(long, group = "process")]
     pub schema: bool,
 }
 
@@ -73,7 +78,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         print(&answer)?;
         return Ok(DONE);
     }
-    let Some(process) = order.pid.filter(|_| !order.schema) else {
+    let Some(process) = order.target.pid().filter(|_| !order.schema) else {
         print(&report::schema())?;
         return Ok(DONE);
     };

@@ -29,9 +29,30 @@ use std::io::Write;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use clap::Args;
 use masu_inspect::Error;
 
 use crate::failure::{Failure, USAGE};
+
+/// A process, by its number alone or with `-p` before it.
+#[derive(Args)]
+#[group(id = "process", required = true)]
+pub struct Target {
+    /// The process
+    #[arg(value_name = "PID", value_parser = process, conflicts_with = "option")]
+    alone: Option<u32>,
+
+    /// The process, as an option
+    #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = process)]
+    option: Option<u32>,
+}
+
+impl Target {
+    /// Returns the process, if one is named.
+    fn pid(&self) -> Option<u32> {
+        self.alone.or(self.option)
+    }
+}
 
 /// Turns an error of reading into a failure.
 pub fn failure(error: &Error) -> Failure {

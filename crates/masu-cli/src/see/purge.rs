@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use super::{failure, print};
+use super::{Target, failure, print};
 use crate::bytes::Bytes;
 use crate::failure::Failure;
 
@@ -24,7 +24,9 @@ const BETWEEN: Duration = Duration::from_millis(20);
 /// thread, or when a malloc or free of any thread next takes a slow path. Calls that only use the thread's own lists
 /// take none. Nothing is stopped, and no signal is sent.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "masu purge [--wait T] [-p] PID",
+    after_help = "\
 Examples:
   masu purge -p $(pidof ruby)
   masu purge -p PID --wait 10s
@@ -32,11 +34,12 @@ Examples:
 Exit codes:
   0 returned
   1 not yet: the process will return the memory at its next malloc or free that takes a slow path
-  2 wrong command line, no such process, a process without masu, or one that may not be written to")]
+  2 wrong command line, no such process, a process without masu, or one that may not be written to
+  125 the answer could not be written"
+)]
 pub struct Order {
-    /// The process
-    #[arg(short, long, value_name = "PID", value_parser = super::process)]
-    pub pid: u32,
+    #[command(flatten)]
+    pub target: Target,
 
     /// Wait for it at most this long, such as 500ms or 10s
     #[arg(long, value_name = "T", default_value = "2s", value_parser = super::duration)]
@@ -45,9 +48,9 @@ pub struct Order {
 
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
-    let said = |error| failure(&error);
-    let (memory, mut engines) = masu_inspect::engines(order.pid).map_err(said)?;
-    let before = masu_inspect::account::rss(order.pid).map_err(said)?;
+    let (process, said) = (order.target.pid().expect("clap requires one"), |error| failure(&error));
+    let (memory, mut engines) = masu_inspect::engines(process).map_err(said)?;
+    let before = masu_inspect::account::rss(process).map_err(said)?;
     let purged: u64 = engines.iter().map(|engine| engine.figures.purged).sum();
     for engine in &engines {
         engine.ask_for_purge(&memory).map_err(said)?;
@@ -67,7 +70,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
                 "process {} has not reacted yet: its threads are idle, or allocate and free only from their own \
                  lists. It holds {} of free pages, and returns them once its threads take or free more than those \
                  lists hold.\n",
-                order.pid,
+                process,
                 Bytes(dirty)
             ))?;
             return Ok(NOT_YET);
@@ -82,10 +85,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         calm = if now - purged == given { calm + 1 } else { 0 };
         given = now - purged;
     }
-    let after = masu_inspect::account::rss(order.pid).map_err(said)?;
+    let after = masu_inspect::account::rss(process).map_err(said)?;
     print(&format!(
         "process {} returned {}: {} resident before, {} now\n",
-        order.pid,
+        process,
         Bytes(given),
         Bytes(before),
         Bytes(after)

@@ -6,7 +6,7 @@ use clap::Args;
 use masu_core::text::human_bytes;
 use masu_inspect::statistics::{self, IN_BYTES, Statistics};
 
-use super::{failure, print};
+use super::{Target, failure, print};
 use crate::failure::Failure;
 
 /// Show the statistics of a running process.
@@ -14,7 +14,9 @@ use crate::failure::Failure;
 /// These are the statistics that `masu run --stats` prints when a process exits, as they are now. The process is read
 /// from outside: it needs no preparation and is not stopped.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    override_usage = "masu stats [--json] [-p] PID",
+    after_help = "\
 Examples:
   masu stats -p $(pidof ruby)
   masu stats -p PID --json | jq .statistics.allocated
@@ -22,11 +24,12 @@ Examples:
 docs/statistics.md (in share/doc/masu or in the sources) explains each name.
 
 Exit codes:
-  0 printed    2 wrong command line, no such process, a process without masu, or one that may not be read")]
+  0 printed    2 wrong command line, no such process, a process without masu, or one that may not be read
+  125 the answer could not be written"
+)]
 pub struct Order {
-    /// The process
-    #[arg(short, long, value_name = "PID", value_parser = super::process)]
-    pub pid: u32,
+    #[command(flatten)]
+    pub target: Target,
 
     /// Print a line of JSON, as `masu run --stats --json` does
     #[arg(long)]
@@ -35,12 +38,13 @@ pub struct Order {
 
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
-    let seen = statistics::read(order.pid).map_err(|error| failure(&error))?;
+    let process = order.target.pid().expect("clap requires one");
+    let seen = statistics::read(process).map_err(|error| failure(&error))?;
     let (masu, all) = (seen.masu, seen.copies);
-    let name = masu_inspect::account::name(order.pid);
+    let name = masu_inspect::account::name(process);
     let text: String = match order.json {
-        true => all.iter().map(|statistics| json(order.pid, &name, &masu, statistics)).collect(),
-        false => all.iter().map(|statistics| text(order.pid, &name, statistics)).collect(),
+        true => all.iter().map(|statistics| json(process, &name, &masu, statistics)).collect(),
+        false => all.iter().map(|statistics| text(process, &name, statistics)).collect(),
     };
     print(&text)?;
     Ok(0)

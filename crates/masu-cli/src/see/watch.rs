@@ -48,7 +48,7 @@ command ends, since the command may write to the terminal itself.
 
 Exit codes:
   the command's own, or 128 plus the number of the signal that ended it; 0 if --for ended first; with -p: 0, or 2 if
-  there is no such process, it is not on masu, or it may not be read"
+  there is no such process, it is not on masu, or it may not be read; 125 if the charts cannot be written"
 )]
 pub struct Order {
     /// Follow this process
@@ -216,6 +216,7 @@ fn over(lines: usize, picture: &str) -> String {
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text)
-        .map_err(|error| Failure::new(1, format!("cannot write `{}`: {error}", file.display())))
+    std::fs::write(file, text).map_err(|error| {
+        Failure::new(REFUSED, format!("cannot write `{}`: {error}", file.display()))
+    })
 }

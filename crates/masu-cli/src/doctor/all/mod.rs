@@ -20,7 +20,7 @@ use super::process::{self, Memory};
 use super::root::Root;
 use super::serving::Serving;
 use crate::allocators::{MASU, file_name, known_library};
-use crate::failure::Failure;
+use crate::failure::{Failure, REFUSED};
 use crate::preload;
 
 pub use table::render;
@@ -87,7 +87,7 @@ impl All {
         let machine = Root::new(directory, None);
         let proc = machine.at("/proc");
         let entries = fs::read_dir(&proc).map_err(|error| {
-            Failure::new(1, format!("cannot read `{}`: {error}", proc.display()))
+            Failure::new(REFUSED, format!("cannot read `{}`: {error}", proc.display()))
         })?;
         let id = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
         let mut ids: Vec<u32> = entries.flatten().filter_map(id).collect();

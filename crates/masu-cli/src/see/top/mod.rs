@@ -40,7 +40,7 @@ Keys: ↑ ↓ select a process, Enter explains its memory, h profiles its heap f
 p makes it return free memory, q ends.
 
 Exit codes:
-  0 shown    2 wrong command line")]
+  0 shown    2 wrong command line    125 the table could not be written")]
 pub struct Order {
     /// Print the table once, after a second; this is the default if the output is not a terminal
     #[arg(long)]
