@@ -278,6 +278,33 @@ fn a_service_at_work() {
     closes(running.id());
 }
 
+/// A process can give itself any name; none reaches the terminal or a picture with control codes in it.
+#[test]
+fn a_name_with_control_codes_is_shown_without_them() {
+    if !is_masu() {
+        return;
+    }
+    let script = "open('/proc/self/comm', 'w').write('a\\n\\x1b[31m<b'); print('ready', flush=True); input()";
+    let mut running = Running::start(Command::new("python3").args(["-c", script]));
+    running.says("ready");
+    let (id, place) = (running.id().to_string(), scratch());
+    let picture = place.path().join("a.svg");
+    let svg = picture.to_str().expect("UTF-8");
+    for arguments in [
+        &["explain", &*id][..],
+        &["stats", &id],
+        &["watch", "-p", &id, "--for", "300ms", "--svg", svg],
+    ] {
+        let output = masu(arguments);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(said.contains("(a??[31m<b)") && !said.contains('\x1b'), "{said:?}");
+    }
+    let svg = std::fs::read_to_string(picture).expect("written");
+    assert!(svg.contains("Memory of a??[31m&lt;b, as"), "{svg}");
+    assert!(svg.chars().all(|c| c == '\n' || !c.is_control()));
+}
+
 #[test]
 fn scripts_can_ask_whether_masu_holds_too_much() {
     if !is_masu() {

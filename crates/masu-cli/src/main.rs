@@ -22,6 +22,7 @@
 //!   ├─ export           `masu export`: the same of every process, for Prometheus
 //!   ├─ typed            slips on the command line that still parse
 //!   │    └─ near        what a mistyped word was meant to be
+//!   ├─ printable        names of processes, without what controls a terminal
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is anything in its way?
@@ -56,6 +57,7 @@ mod near;
 mod obstacle;
 mod php;
 mod preload;
+mod printable;
 mod privilege;
 mod prof;
 mod program;

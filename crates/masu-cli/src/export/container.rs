@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::printable::printable;
+
 /// Version 1 expresses "no limit" as the largest multiple of a page.
 const UNLIMITED: u64 = 1 << 60;
 /// Maximum number of characters of a name.
@@ -55,7 +57,7 @@ pub fn of(root: &Path, process: u32) -> Group {
         let bytes = number(&directory.join(file)).filter(|&bytes| bytes < UNLIMITED)?;
         Some(Limit { bytes, directory, is_first_version })
     });
-    let name = path.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    let name = printable(&path).chars().take(LONGEST).collect();
     Group { name, limit: limits.min_by_key(|limit| limit.bytes) }
 }
 

@@ -13,6 +13,7 @@ use masu_inspect::{Engine, Error, engines, statistics};
 use procfs::process::{Process as Proc, Stat};
 
 use super::container::{self, Group, Limit};
+use crate::printable::printable;
 
 /// A process with masu.
 #[derive(Debug, Clone, Default)]
@@ -222,7 +223,7 @@ impl Known {
         });
         Ok(Process {
             pid: self.memory.process,
-            comm: self.stat.comm.chars().map(|c| if c.is_control() { '?' } else { c }).collect(),
+            comm: printable(&self.stat.comm),
             cgroup: self.group.name.clone(),
             masu: self.engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
             started: boot + self.started / procfs::ticks_per_second().max(1),

@@ -8,6 +8,7 @@ use masu_inspect::statistics::{self, IN_BYTES, Statistics};
 
 use super::{Target, failure, print};
 use crate::failure::Failure;
+use crate::printable::printable;
 
 /// Show the statistics of a running process.
 ///
@@ -60,6 +61,7 @@ fn json(process: u32, name: &str, masu: &str, statistics: &Statistics) -> String
 }
 
 fn text(process: u32, name: &str, statistics: &Statistics) -> String {
+    let name = printable(name);
     let mut text = format!("masu: statistics of process {process} ({name})\n");
     for (i, (name, n)) in statistics.iter().enumerate() {
         let rounded =
@@ -75,8 +77,8 @@ mod tests {
 
     #[test]
     fn bytes_are_shown_as_the_process_shows_them() {
-        let text = text(7, "x", &vec![("allocated", 0), ("active", 1536)]);
-        let ends = ["process 7 (x)", " 0  0 B", " 1536  1.5 KiB"];
+        let text = text(7, "x\n", &vec![("allocated", 0), ("active", 1536)]);
+        let ends = ["process 7 (x?)", " 0  0 B", " 1536  1.5 KiB"];
         assert!(text.lines().zip(ends).all(|(line, end)| line.ends_with(end)), "{text}");
     }
 }

@@ -8,6 +8,7 @@ use masu_inspect::account::{Kind, Part, Thread};
 
 use super::advice::Advice;
 use crate::bytes::Bytes;
+use crate::printable::printable;
 
 const BOLD: Style = Style::new().bold();
 /// Columns of a line of text.
@@ -86,7 +87,7 @@ pub fn render(account: &Account, advice: &[Advice]) -> String {
     let mut text = format!(
         "{BOLD}process {} ({}) on masu {}: {} resident{BOLD:#}\n\n",
         account.process,
-        account.name,
+        printable(&account.name),
         account.masu,
         Bytes(account.rss),
     );

@@ -24,6 +24,7 @@ use super::sampler::Sampler;
 use super::{failure, page, picture, print};
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::hold::Hold;
+use crate::printable::printable;
 use crate::prof::output::check;
 use crate::wake::{Sender, Wake};
 
@@ -104,6 +105,8 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             (Some(child), process, name.unwrap_or_default())
         }
     };
+    // It goes to a terminal and into a picture.
+    let name = printable(&name);
     let mut wake = Wake::new(&[SIGCHLD, SIGINT, SIGTERM], order.pid)?;
     drop(hold);
     let live = child.is_none() && stdout().is_terminal();

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::{Ended, Stack};
+use crate::printable::printable;
 
 /// Writes all of it.
 pub fn render(ended: &Ended) -> String {
@@ -16,6 +17,7 @@ pub fn render(ended: &Ended) -> String {
         threads => format!(" in thread {thread} of {threads}"),
     };
     let Ended { process, name, masu, .. } = ended;
+    let name = printable(name);
     let mut text = format!("process {process} ({name}) on masu {masu}: {how}{which}\n");
     let what = match &ended.fault {
         Some(fault) => {

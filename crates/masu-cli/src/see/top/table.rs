@@ -6,6 +6,7 @@ use anstyle::Style;
 
 use super::list::{List, Row};
 use crate::bytes::Bytes;
+use crate::printable::printable;
 
 const BOLD: Style = Style::new().bold();
 
@@ -63,7 +64,7 @@ pub fn note(list: &List) -> String {
 pub fn cells(row: &Row) -> [String; 6] {
     let bytes = |n: u64| Bytes(n).to_string();
     let rate = row.rate.map_or_else(|| "…".into(), |rate| format!("{}/s", bytes(rate)));
-    let name = row.name.chars().filter(|c| !c.is_control()).take(15).collect();
+    let name = printable(&row.name).chars().take(15).collect();
     [row.pid.to_string(), name, bytes(row.resident), bytes(row.live), bytes(row.free), rate]
 }
 
@@ -111,7 +112,7 @@ mod tests {
         let text = render(&list);
         let line: Vec<_> = text.lines().nth(1).expect("a row").split_whitespace().collect();
         // Names cannot send control codes to the terminal.
-        assert_eq!(line.join(" "), "7 a[31mb 5 MiB 3 MiB 1 MiB 1 KiB/s -1 MiB");
+        assert_eq!(line.join(" "), "7 a?[31mb 5 MiB 3 MiB 1 MiB 1 KiB/s -1 MiB");
         assert_eq!(bars(&list.rows[0], 10), "▁▂█");
         assert_eq!(bars(&list.rows[0], 2).chars().count(), 2);
     }
