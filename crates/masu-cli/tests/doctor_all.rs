@@ -43,6 +43,10 @@ fn live_processes() {
     let none = Path::new("");
     let on = start(&program, &library);
     let off = start(&program, none);
+    // A program with several names is called by the one that it was started with.
+    let other = fixture.path("another-name-of-it");
+    std::os::unix::fs::symlink(&program, &other).unwrap();
+    let linked = start(&other, none);
     let lost = start(&fixed, &library);
 
     let output = masu().args(["doctor", "--all", "--json"]).output().unwrap();
@@ -58,6 +62,14 @@ fn live_processes() {
     let is = |allocator: &str, how: &str, masu: bool, asked: bool| {
         (allocator.to_owned(), how.to_owned(), masu, asked)
     };
+    let name = |id: u32| {
+        let entry = processes.iter().find(|process| process["id"] == id).unwrap();
+        entry["name"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(
+        (name(on.0.id()).as_str(), name(linked.0.id()).as_str()),
+        ("server", "another-name-of")
+    );
     assert_eq!(of(&on), is("masu", "preloaded", true, true));
     assert_eq!(of(&off), is("glibc", "libc", false, false));
     assert_eq!(of(&lost), is("glibc", "libc", false, true));

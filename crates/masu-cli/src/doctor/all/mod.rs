@@ -22,6 +22,7 @@ use super::serving::Serving;
 use crate::allocators::{MASU, file_name, known_library};
 use crate::failure::{Failure, REFUSED};
 use crate::preload;
+use crate::printable::printable;
 
 pub use table::render;
 
@@ -48,7 +49,7 @@ pub struct All {
 struct Entry {
     /// The process ID.
     id: u32,
-    /// The name of its executable file.
+    /// Its name, as `ps -o comm` shows it; whole, if its executable file has the same one.
     name: String,
     /// Its executable file.
     binary: Option<PathBuf>,
@@ -126,7 +127,7 @@ impl All {
             .any(|entry| known_library(&file_name(Path::new(entry))) == Some(MASU));
         self.processes.push(Entry {
             id,
-            name: process.binary.as_deref().map(file_name).unwrap_or(process.name.clone()),
+            name: own_name(&process),
             user,
             masu: process.runs_on_masu(),
             asked,
@@ -148,6 +149,18 @@ impl All {
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("plain data") + "\n"
     }
+}
+
+/// The kernel cuts names to this many bytes.
+const CUT: usize = 15;
+
+/// Returns the name that a process has given itself: its file may have several. If the kernel has cut it, the file's name
+/// goes on with the rest.
+fn own_name(process: &process::Process) -> String {
+    let name = &process.name;
+    let file = process.binary.as_deref().map(file_name);
+    let whole = file.filter(|file| matches!(name.len(), 0 | CUT) && file.starts_with(name));
+    printable(whole.as_ref().unwrap_or(name))
 }
 
 /// Returns the users of the machine.
