@@ -13,6 +13,7 @@ use object::Endianness;
 use object::elf::{ET_CORE, FileHeader64, PF_X, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 
+use crate::core_stack::{self, Registers};
 use crate::memory::Pages;
 use crate::tables::{u32_at, u64_at};
 
@@ -24,8 +25,6 @@ const NT_SIGINFO: u32 = 0x5349_4749;
 /// Offsets in `NT_PRSTATUS` of the thread's ID and of its registers.
 const THREAD: u64 = 32;
 const REGISTERS: u64 = 112;
-/// The index among them of the program counter.
-const COUNTER: u64 = if cfg!(target_arch = "x86_64") { 16 } else { 32 };
 /// Offsets in `NT_PRPSINFO` of the process ID and of the name.
 const PROCESS: u64 = 24;
 const NAME: std::ops::Range<usize> = 40..56;
@@ -41,6 +40,8 @@ pub struct Thread {
     pub id: u32,
     /// Its program counter.
     pub counter: u64,
+    /// Its registers.
+    pub(crate) registers: Registers,
 }
 
 /// The signal that ended the process.
@@ -178,10 +179,10 @@ impl Core {
 
     fn note(&mut self, kind: u32, bytes: &[u8]) {
         match kind {
-            NT_PRSTATUS => self.threads.push(Thread {
-                id: u32_at(bytes, THREAD) as u32,
-                counter: u64_at(bytes, REGISTERS + COUNTER * 8),
-            }),
+            NT_PRSTATUS => {
+                let (registers, counter) = core_stack::registers(bytes, REGISTERS);
+                self.threads.push(Thread { id: u32_at(bytes, THREAD) as u32, counter, registers });
+            }
             NT_PRPSINFO => {
                 self.process = u32_at(bytes, PROCESS) as u32;
                 let name = bytes.get(NAME).unwrap_or_default();
@@ -304,6 +305,24 @@ impl Core {
             }
         }
         Ok(pages)
+    }
+
+    /// Returns the stack of a thread as return addresses, innermost first, as far as it can be followed. The first is one past
+    /// where the thread stopped.
+    pub fn stack(&self, thread: &Thread) -> Vec<u64> {
+        core_stack::stack(self, thread)
+    }
+
+    /// Returns the file whose code is at an address.
+    pub(crate) fn code_at(&self, at: u64) -> Option<&Mapped> {
+        let has = |it: &&Mapped| it.is_code && (it.range.0..it.range.1).contains(&at);
+        self.mapped.iter().find(has)
+    }
+
+    /// Returns where the file begins in memory to which a part of it belongs.
+    pub(crate) fn start_of(&self, part: &Mapped) -> Option<u64> {
+        let before = self.mapped.iter().filter(|it| it.range.0 <= part.range.0);
+        before.rev().find(|it| it.offset == 0 && it.path == part.path).map(|it| it.range.0)
     }
 
     /// Yields the dumped parts of the memory: start and end.

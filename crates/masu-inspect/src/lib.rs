@@ -5,6 +5,7 @@
 //! process ── find      the copies of masu in it, by their notes
 //!   ├─ memory          its bytes (process_vm_readv), and which of its pages are resident (pagemap)
 //!   │    └─ core_file  the same of one that has left a core file
+//!   │         └─ core_stack   the stacks of its threads
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
 //!   ├─ account         where every resident byte is; adds up to the RSS
 //!   │    ├─ inside     what is masu's
@@ -27,6 +28,7 @@
 
 pub mod account;
 pub mod core_file;
+mod core_stack;
 pub mod elsewhere;
 pub mod engine;
 pub mod error;

@@ -20,7 +20,7 @@ const OFF: u8 = 3;
 /// cache, free pages that are not yet returned, masu's own tables, and memory that is not masu's. Then advises what to
 /// do about it. The process is read from outside: it needs no preparation and is not stopped.
 ///
-/// With --core, shows which block a crashed process accessed last.
+/// With --core, shows the stack on which a crashed process ended, and which block it accessed last.
 #[derive(Args)]
 #[command(
     override_usage = "masu explain [--json] [--most PERCENT] [-p] PID

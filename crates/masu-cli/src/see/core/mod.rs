@@ -6,7 +6,7 @@ mod text;
 use std::path::Path;
 
 use masu_inspect::account::{Account, explain_core};
-use masu_inspect::core_file::{Core, Signal, Thread};
+use masu_inspect::core_file::{Core, Signal};
 use masu_inspect::find::engines_in;
 use masu_inspect::guarded::Trace;
 use masu_inspect::memory::Memory;
@@ -134,11 +134,7 @@ fn unknown(error: &Error, path: &Path) -> Failure {
 
 fn of(memory: &Memory, engines: &[Engine]) -> Result<Ended, Error> {
     let core = memory.core().expect("made of one");
-    let here = core.threads.first().map(|&Thread { id, counter }| Trace {
-        thread: id,
-        // One further, as if it were a return address.
-        frames: vec![counter.wrapping_add(1)],
-    });
+    let here = core.threads.first().map(|it| Trace { thread: it.id, frames: core.stack(it) });
     let found = match core.signal {
         Some(Signal { number: libc::SIGSEGV | libc::SIGBUS, code, address }) if code > 0 => {
             let address = (code != SI_KERNEL).then_some(address);

@@ -24,18 +24,20 @@ pub fn render(ended: &Ended) -> String {
             let address = fault.address.as_deref();
             let address = address.unwrap_or("an address that no program can have");
             let _ = writeln!(text, "access to {address}: {}", fault.text);
-            "accessed"
+            "accessed by"
         }
-        None => {
-            text.push_str("there was no faulting address\n");
-            "it was"
+        None if ended.signal.is_some() => {
+            text.push_str("no access to memory faulted\n");
+            "the signal was raised in"
         }
+        None => "where it was:",
     };
     say(&mut text, what, ended.at.as_ref());
     let block = ended.fault.as_ref().and_then(|fault| fault.place.block.as_ref());
     for (what, stack) in block.into_iter().flat_map(|block| block.stacks()) {
-        say(&mut text, what, stack);
+        say(&mut text, &format!("{what} by"), stack);
     }
+    text.push_str("`gdb PROGRAM CORE` shows the stacks of all threads, and their variables.\n");
     match &ended.memory {
         Some(account) => {
             text.push_str("\nIts memory, as far as it was dumped:\n");
@@ -48,7 +50,7 @@ pub fn render(ended: &Ended) -> String {
 
 fn say(text: &mut String, what: &str, stack: Option<&Stack>) {
     let Some(Stack { thread, frames }) = stack else { return };
-    let _ = writeln!(text, "  {what} by thread {thread}");
+    let _ = writeln!(text, "  {what} thread {thread}");
     for (i, frame) in frames.iter().enumerate() {
         let _ = writeln!(text, "    #{i:<3}{}", frame.text);
     }
