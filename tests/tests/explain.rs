@@ -305,6 +305,25 @@ fn a_name_with_control_codes_is_shown_without_them() {
     assert!(svg.chars().all(|c| c == '\n' || !c.is_control()));
 }
 
+/// With few addresses, the hardened heap gives small blocks pages of their own: what they leave over of these is free.
+#[test]
+fn pages_that_hardened_blocks_do_not_fill_are_not_the_programs() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/holds.c").build();
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -v 4000000; exec \"$@\"", "sh"]).arg(program.path()).arg("36000");
+    let mut running = Running::start(command.env("MASU_CONF", "policy:hardened"));
+    running.says("ready");
+    let account = closes(running.id());
+    let mib = |kind| bytes(&account, kind) >> 20;
+    assert!((34..38).contains(&mib("live_hardened")), "{account:#}");
+    assert!(mib("free_hardened") >= 30, "{account:#}");
+    // The tables of these pages have grown several times, and left nothing behind.
+    assert!(bytes(&account, "anonymous") < 1 << 20, "{account:#}");
+}
+
 #[test]
 fn scripts_can_ask_whether_masu_holds_too_much() {
     if !is_masu() {

@@ -53,7 +53,8 @@ pub enum Kind {
     HugeEnds,
     /// Parts of huge pages of 2 MiB that no block has used.
     HugePages,
-    /// Free memory of the hardened heap: in slabs that have blocks in use, in quarantine, or not yet returned.
+    /// Free memory of the hardened heap: in slabs that have blocks in use, behind blocks with pages of their own, in
+    /// quarantine, or not yet returned.
     FreeHardened,
     /// Free memory from extent hooks.
     FreeHooked,
@@ -226,7 +227,7 @@ pub struct Account {
 
 impl Account {
     /// Makes an empty account.
-    fn of(process: u32, name: String, engines: &[Engine]) -> Account {
+    pub fn of(process: u32, name: String, engines: &[Engine]) -> Account {
         Account {
             process,
             name,
@@ -313,8 +314,8 @@ fn attempt(process: u32) -> Result<Account, Error> {
     let (memory, engines) = find::engines(process)?;
     let mut account = Account::of(process, name(process), &engines);
     let owned = inside(&memory, &engines, &mut account)?;
-    outside(&memory, &engines, &owned, &mut account)?;
-    account.close(rss(process)?);
+    let rss = outside(&memory, &engines, &owned, &mut account)?;
+    account.close(rss);
     Ok(account)
 }
 
@@ -399,15 +400,16 @@ const APART: [(Kind, Range); 4] = [
     (Kind::GuardRecords, Engine::guard_records),
 ];
 
-/// Adds the parts that are not masu's, and the part of masu's mappings that the others do not
-/// explain.
+/// Adds the parts that are not masu's, and the part of masu's mappings that the others do not explain. Returns the RSS at
+/// that moment.
 fn outside(
     memory: &Memory,
     engines: &[Engine],
     owned: &Owned,
     account: &mut Account,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let maps = find::mappings(memory.process)?;
+    let rss = rss(memory.process)?;
     let is_library = |map: &MemoryMap| {
         let start = map.address.0;
         engines.iter().any(|engine| {
@@ -470,7 +472,7 @@ fn outside(
         };
         account.parts.push(Part { kind, name, bytes: bytes.cast_signed() });
     }
-    Ok(())
+    Ok(rss)
 }
 
 /// Returns the bytes of a mapping that are resident in some ranges. The kernel merges similar neighbours into one

@@ -145,10 +145,14 @@ pub(crate) fn add(
     records.extend(large.records);
     account.hardened_blocks += large.live.len() as u64;
     account.allocated += large.live.iter().map(|(_, asked)| asked).sum::<u64>();
-    for (kind, blocks) in [(Kind::LiveHardened, &large.live), (Kind::FreeHardened, &large.kept)] {
+    for (is_live, blocks) in [(true, &large.live), (false, &large.kept)] {
         for &(start, len) in blocks {
             let end = start.saturating_add(len).next_multiple_of(engine.layout.unit);
-            account.add(kind, memory.pages(start, end)?.resident.bytes(start, end));
+            let bytes = memory.pages(start, end)?.resident.bytes(start, end);
+            // Small blocks have pages of their own, too, when slabs have no more addresses.
+            let live = if is_live { bytes.min(len) } else { 0 };
+            account.add(Kind::LiveHardened, live);
+            account.add(Kind::FreeHardened, bytes - live);
             ours.push((start, end));
         }
     }

@@ -68,7 +68,7 @@ fn name(part: &Part) -> String {
         Kind::FreeHooked => "in memory of the program's own hooks",
         Kind::HardenedRecords => "the hardened heap's records",
         Kind::Library => "libmasu.so",
-        Kind::InMotion => "in motion while it was read",
+        Kind::InMotion => "in motion: changed while it was read",
         Kind::Programs => "the program and its libraries",
         Kind::Files => "mapped files",
         Kind::Shared => "shared memory",
@@ -81,6 +81,9 @@ fn name(part: &Part) -> String {
     };
     name.into()
 }
+
+/// The RSS beyond the sum, which was read a moment later.
+const BETWEEN: &str = "in motion: came or went while it was read";
 
 /// Writes all of it.
 pub fn render(account: &Account, advice: &[Advice]) -> String {
@@ -105,6 +108,11 @@ pub fn render(account: &Account, advice: &[Advice]) -> String {
         row(&mut text, account, "", &name(part), part.bytes, Style::new());
     }
     row(&mut text, account, "", "sum", account.sum.cast_signed(), BOLD);
+    let between = account.rss.cast_signed() - account.sum.cast_signed();
+    // Less is shown as nothing.
+    if between.unsigned_abs() >= account.rss / 2000 && between != 0 {
+        row(&mut text, account, "", BETWEEN, between, Style::new());
+    }
     classes(&mut text, account);
     threads(&mut text, account);
     text.push('\n');
@@ -195,4 +203,28 @@ fn paragraph(text: &mut String, lead: &str, words: &str) {
         is_first = false;
     }
     let _ = writeln!(text, "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_sum_lacks_has_a_line() {
+        let part = |bytes| Part { kind: Kind::LiveHuge, name: None, bytes };
+        let mut account = Account {
+            rss: 100 << 20,
+            sum: 94 << 20,
+            parts: vec![part(94 << 20)],
+            ..Account::of(7, "x".into(), &[])
+        };
+        let line = |account: &Account| {
+            let text = render(account, &[]);
+            let line = text.lines().find(|line| line.contains(BETWEEN));
+            line.map(|line| line.split_whitespace().rev().take(4).collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(line(&account).as_deref(), Some("% 6.0 MiB 6"));
+        account.sum = account.rss - 1;
+        assert_eq!(line(&account), None);
+    }
 }

@@ -197,7 +197,7 @@ impl Table {
         }
     }
 
-    /// Makes sure that there is room for one more. Former tables stay mapped: see [`peek`].
+    /// Makes sure that there is room for one more. Former tables stay mapped, without pages: see [`peek`].
     pub fn make_room(&mut self) -> bool {
         if (self.count + 1) * 2 <= self.capacity {
             return true;
@@ -210,8 +210,11 @@ impl Table {
         for entry in self.entries().iter().filter(|entry| entry.address != 0) {
             put(entries, *entry);
         }
+        let (former, was) = (self.entries, self.capacity * size_of::<Entry>());
         (self.entries, self.capacity) = (fresh, capacity);
-        ledger::TABLES.fetch_add(bytes, Ordering::Relaxed);
+        // SAFETY: only `peek` may still read it, and takes zeroes for no entry.
+        let is_left = was == 0 || !unsafe { mem::discard(former, was) };
+        ledger::TABLES.fetch_add(if is_left { bytes } else { bytes - was }, Ordering::Relaxed);
         true
     }
 
