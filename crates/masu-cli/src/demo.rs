@@ -15,6 +15,7 @@ use masu_watch::watch::{self, Run};
 use masu_watch::{KIB_PER_MIB, chart, service};
 
 use crate::cli::Demo;
+use crate::columns::{at_most, fit, paragraph};
 use crate::failure::{Failure, REFUSED};
 use crate::library;
 
@@ -42,7 +43,9 @@ pub fn run(order: &Demo) -> Result<u8, Failure> {
     let system = system();
     let mut out = anstream::stdout().lock();
     let mut say = |text: &str| {
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))
+        out.write_all(fit(text).as_bytes())
+            .and_then(|()| out.flush())
+            .map_err(|e| Failure::output(&e))
     };
     say(&introduction(&system))?;
     let on_system = measure(&system, None)?;
@@ -51,7 +54,7 @@ pub fn run(order: &Demo) -> Result<u8, Failure> {
         return Err(Failure::new(REFUSED, "the program's results differ between the two runs"));
     }
     let curves = [(&*system, &on_system.curve), ("masu", &on_masu.curve)];
-    say(&chart::draw(&curves))?;
+    say(&chart::draw_within(&curves, at_most(chart::WIDTH), chart::HEIGHT))?;
     say(&conclusion(&system, &Figures::of(&on_system), &Figures::of(&on_masu)))?;
     Ok(0)
 }
@@ -69,14 +72,17 @@ fn system() -> String {
 }
 
 fn introduction(system: &str) -> String {
-    format!(
-        "{BOLD}masu {} and {system}'s malloc under the same program{BOLD:#}\n\n\
-         A service parses {} JSON documents with {} threads, drops all but one in {},\n\
-         rests, does it again and rests. Only LD_PRELOAD differs.\n\n",
-        env!("CARGO_PKG_VERSION"),
+    let what = format!(
+        "A service parses {} JSON documents with {} threads, drops all but one in {}, rests, does it again and rests. \
+         Only LD_PRELOAD differs.",
         thousands(service::DOCUMENTS),
         service::WORKERS,
         service::CACHED,
+    );
+    format!(
+        "{BOLD}masu {} and {system}'s malloc under the same program{BOLD:#}\n\n{}\n",
+        env!("CARGO_PKG_VERSION"),
+        paragraph("", &what, at_most(chart::WIDTH)),
     )
 }
 
@@ -162,10 +168,14 @@ impl Figures {
 fn conclusion(system: &str, on_system: &Figures, on_masu: &Figures) -> String {
     let time = compare(on_masu.seconds, on_system.seconds);
     let rest = compare(on_masu.rest_mib, on_system.rest_mib);
+    let sum = format!(
+        "When it rests, the service holds {rest} on masu ({} MiB against {}), and its work takes {time}.",
+        on_masu.rest_mib, on_system.rest_mib,
+    );
+    let sum = paragraph("", &sum, at_most(chart::WIDTH));
     format!(
         "\n{BOLD}{:<12}{:>12}{:>13}{:>13}{:>19}{BOLD:#}\n{}{}\n\
-         {BOLD}When it rests, the service holds {rest} on masu ({} MiB against {}), and\n\
-         its work takes {time}.{BOLD:#}\n\
+         {BOLD}{}{BOLD:#}\n\
          One run each: on a busy machine the times say little.\n\n\
          Your own program:        {} run -- PROGRAM\n\
          Is masu better for it?   {}\n",
@@ -176,8 +186,7 @@ fn conclusion(system: &str, on_system: &Figures, on_masu: &Figures) -> String {
         "processor time",
         on_system.row(system),
         on_masu.row("masu"),
-        on_masu.rest_mib,
-        on_system.rest_mib,
+        sum.trim_end(),
         command(),
         bench(),
     )

@@ -22,6 +22,7 @@
 //!   ├─ export           `masu export`: the same of every process, for Prometheus
 //!   ├─ typed            slips on the command line that still parse
 //!   │    └─ near        what a mistyped word was meant to be
+//!   ├─ columns          text that fits the terminal
 //!   ├─ printable        names of processes, without what controls a terminal
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here
@@ -41,6 +42,7 @@ mod allocators;
 mod bench;
 mod bytes;
 mod cli;
+mod columns;
 mod conf;
 mod demo;
 mod doctor;

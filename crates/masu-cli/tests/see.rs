@@ -84,3 +84,24 @@ fn top_on_a_dumb_terminal_is_a_table() {
     assert!(output.status.success() && table.contains("pid program"), "{table}");
     assert!(!table.contains("\x1b[?"), "{table:?}");
 }
+
+#[test]
+fn words_stay_whole_on_a_narrow_terminal() {
+    let masu = env!("CARGO_BIN_EXE_masu");
+    for (arguments, line) in [
+        ("translate MALLOC_CONF=narenas:2", "pool, and what one"),
+        ("doctor --all", "PROGRAM"),
+        ("top --once --every 10ms", "pid program"),
+    ] {
+        let command = format!("stty cols 40 && {masu} {arguments}");
+        let mut script = Command::new("script");
+        script.args(["-qec", &command, "/dev/null"]).env("NO_COLOR", "1").stdin(Stdio::null());
+        // A machine without `script` has no terminal for this test.
+        let Ok(output) = script.output() else { return };
+        let shown = String::from_utf8_lossy(&output.stdout).replace('\r', "");
+        assert!(shown.contains(line), "{shown}");
+        // Only a name or a path may be longer.
+        let fits = |line: &str| line.chars().count() <= 40 || !line.trim().contains(' ');
+        assert!(shown.lines().all(fits), "{shown}");
+    }
+}

@@ -37,9 +37,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::CString;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
+use crate::columns;
 use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle;
@@ -57,7 +58,7 @@ const SOUND: u8 = 0;
 const PROBLEM: u8 = 1;
 
 /// Columns if the output is not a terminal.
-const COLUMNS: u16 = 100;
+const COLUMNS: usize = 100;
 
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
@@ -67,7 +68,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     }
     if order.all {
         let all = All::read(order.root.as_deref())?;
-        print(&if order.json { all.json() } else { all::render(&all, width()) })?;
+        print(&if order.json { all.json() } else { columns::fit(&all::render(&all, width())) })?;
         return Ok(if all.is_a_problem() { PROBLEM } else { SOUND });
     }
     match &order.process {
@@ -100,7 +101,10 @@ fn look_at(order: &Order, processes: &[u32]) -> Result<u8, Failure> {
 
 /// Prints the report and returns its exit code.
 fn tell(order: &Order, report: &Report, amount: Amount) -> Result<u8, Failure> {
-    let text = if order.json { report.json() } else { text::render(report, width(), amount) };
+    let text = match order.json {
+        true => report.json(),
+        false => columns::fit(&text::render(report, width(), amount)),
+    };
     print(&text)?;
     Ok(if report.worst == Severity::Problem { PROBLEM } else { SOUND })
 }
@@ -229,11 +233,7 @@ fn own_variables() -> Vec<CString> {
 }
 
 fn width() -> usize {
-    let terminal = std::io::stdout();
-    let size = rustix::termios::tcgetwinsize(&terminal).ok().filter(|_| terminal.is_terminal());
-    let columns = size.map(|size| size.ws_col).filter(|&columns| columns != 0);
-    // Long lines are hard to read.
-    usize::from(columns.unwrap_or(COLUMNS).clamp(40, COLUMNS))
+    columns::at_most(COLUMNS)
 }
 
 /// Prints text, with colours only on a terminal and as `NO_COLOR` and similar variables say.

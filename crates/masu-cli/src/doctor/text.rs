@@ -7,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::finding::{Finding, Severity};
 use super::report::Report;
+use crate::columns::wrap;
 
 /// Indentation of sentences: a mark, and the longest area.
 const MARGIN: usize = 2 + 2 + 12;
@@ -72,32 +73,5 @@ fn paragraph(severity: Severity, area: &str, said: &str, column: usize, text: &m
     let _ = writeln!(text, "  {style}{mark}{style:#} {DIM}{area:<12}{DIM:#}{first}");
     for line in lines {
         let _ = writeln!(text, "{:MARGIN$}{line}", "");
-    }
-}
-
-/// Breaks `text` into lines of at most `width` columns; a longer word gets its own line.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_stay_whole_and_lines_short() {
-        assert_eq!(wrap("a bb ccc dddddd e", 6), ["a bb", "ccc", "dddddd", "e"]);
-        assert_eq!(wrap("longer than that", 3), ["longer", "than", "that"]);
-        assert_eq!(wrap("a   b", 9), ["a   b"]);
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use masu_profile::{Profile, Symbols, View, pprof, stacks};
 
 use super::{Prof, text, timeline};
+use crate::columns::fit;
 use crate::failure::{Failure, REFUSED, USAGE};
 
 /// A format.
@@ -107,7 +108,10 @@ impl Output {
         let folded = || stacks::folded(profile, symbols, view);
         let bytes = match self.form {
             Form::Raw => profile.text().into_bytes(),
-            Form::Text => text::report(profile, symbols, view, base).into_bytes(),
+            Form::Text => {
+                let text = text::report(profile, symbols, view, base);
+                if self.is_stdout() { fit(&text) } else { text }.into_bytes()
+            }
             Form::Pprof => {
                 pprof::encode(profile, symbols, view).map_err(|error| Failure::output(&error))?
             }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use super::{Target, advice, core, failure, print, report, text};
+use crate::columns::{at_most, fit};
 use crate::failure::Failure;
 
 /// Everything is fine.
@@ -71,7 +72,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let core = match &order.core {
         Some(_) if order.schema => Some(core::schema()),
         Some(file) if order.json => Some(core::json(&core::explain(file)?)),
-        Some(file) => Some(core::render(&core::explain(file)?)),
+        Some(file) => Some(fit(&core::render(&core::explain(file)?))),
         None => None,
     };
     if let Some(answer) = core {
@@ -87,7 +88,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     print(&if order.json {
         report::json(&account, &advice)
     } else {
-        text::render(&account, &advice)
+        fit(&text::render(&account, &advice, at_most(text::WIDTH)))
     })?;
     let share = account.overhead() as f64 / account.rss.max(1) as f64 * 100.0;
     Ok(match () {

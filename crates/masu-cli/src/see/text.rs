@@ -8,11 +8,12 @@ use masu_inspect::account::{Kind, Part, Thread};
 
 use super::advice::Advice;
 use crate::bytes::Bytes;
+use crate::columns::paragraph;
 use crate::printable::printable;
 
 const BOLD: Style = Style::new().bold();
-/// Columns of a line of text.
-const WIDTH: usize = 80;
+/// Columns of a line of text, at most.
+pub const WIDTH: usize = 80;
 /// Maximum number of rows shown of a table.
 const ROWS: usize = 6;
 
@@ -85,8 +86,8 @@ fn name(part: &Part) -> String {
 /// The RSS beyond the sum, which was read a moment later.
 const BETWEEN: &str = "in motion: came or went while it was read";
 
-/// Writes all of it.
-pub fn render(account: &Account, advice: &[Advice]) -> String {
+/// Writes all of it, with paragraphs of at most `width` columns.
+pub fn render(account: &Account, advice: &[Advice], width: usize) -> String {
     let mut text = format!(
         "{BOLD}process {} ({}) on masu {}: {} resident{BOLD:#}\n\n",
         account.process,
@@ -118,8 +119,8 @@ pub fn render(account: &Account, advice: &[Advice]) -> String {
     text.push('\n');
     for (number, advice) in (1..).zip(advice) {
         let lead = format!("{number}. ");
-        paragraph(&mut text, &lead, &format!("{} {}", advice.what, advice.why));
-        paragraph(&mut text, "   → ", &advice.todo);
+        text.push_str(&paragraph(&lead, &format!("{} {}", advice.what, advice.why), width));
+        text.push_str(&paragraph("   → ", &advice.todo, width));
     }
     text
 }
@@ -185,26 +186,6 @@ fn threads(text: &mut String, account: &Account) {
     }
 }
 
-/// Writes a paragraph, with later lines indented like the first one's text.
-fn paragraph(text: &mut String, lead: &str, words: &str) {
-    let indent = " ".repeat(lead.chars().count());
-    let mut line = lead.to_owned();
-    let mut is_first = true;
-    for word in words.split_whitespace() {
-        if !is_first && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(text, "{line}");
-            line.clone_from(&indent);
-            is_first = true;
-        }
-        if !is_first {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_first = false;
-    }
-    let _ = writeln!(text, "{line}");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,7 +200,7 @@ mod tests {
             ..Account::of(7, "x".into(), &[])
         };
         let line = |account: &Account| {
-            let text = render(account, &[]);
+            let text = render(account, &[], WIDTH);
             let line = text.lines().find(|line| line.contains(BETWEEN));
             line.map(|line| line.split_whitespace().rev().take(4).collect::<Vec<_>>().join(" "))
         };

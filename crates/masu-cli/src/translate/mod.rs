@@ -16,6 +16,7 @@ use clap::Args;
 use self::table::Meaning;
 use self::variables::Variable;
 use crate::cli::print;
+use crate::columns::fit;
 use crate::failure::{Failure, USAGE, warn};
 
 /// Translate another allocator's options into masu's.
@@ -87,7 +88,7 @@ pub fn run(order: &Translate) -> Result<u8, Failure> {
         let options = if mistakes.len() == 1 { "option was" } else { "options were" };
         out.push_str(&format!("\n{} {options} not understood.\n", mistakes.len()));
     }
-    print(&out)?;
+    print(&if order.bare { out } else { fit(&out) })?;
     Ok(u8::from(!mistakes.is_empty()))
 }
 

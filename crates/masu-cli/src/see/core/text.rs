@@ -41,7 +41,7 @@ pub fn render(ended: &Ended) -> String {
     match &ended.memory {
         Some(account) => {
             text.push_str("\nIts memory, as far as it was dumped:\n");
-            text.push_str(&crate::see::text::render(account, &[]));
+            text.push_str(&crate::see::text::render(account, &[], crate::see::text::WIDTH));
         }
         None => text.push_str("\nToo little of its memory was dumped to show more.\n"),
     }

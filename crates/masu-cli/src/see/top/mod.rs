@@ -22,6 +22,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::print;
+use crate::columns::fit;
 use crate::failure::Failure;
 use list::List;
 
@@ -77,6 +78,6 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     // A rate takes two measurements.
     thread::sleep(order.every);
     list.look();
-    print(&if order.json { list.json() } else { table::render(&list) })?;
+    print(&if order.json { list.json() } else { fit(&table::render(&list)) })?;
     Ok(0)
 }

@@ -13,6 +13,7 @@ use ratatui::{DefaultTerminal, Frame};
 use super::list::List;
 use super::sites::Sites;
 use super::table::{TITLES, bars, cells, grown_by, note};
+use crate::columns::at_most;
 use crate::failure::{Failure, REFUSED};
 use crate::see::{advice, text};
 
@@ -160,7 +161,8 @@ impl Screen {
             (KeyCode::Enter | KeyCode::Char('e'), Some(process)) => {
                 match masu_inspect::explain(process) {
                     Ok(account) => {
-                        let told = text::render(&account, &advice::of(&account));
+                        let told =
+                            text::render(&account, &advice::of(&account), at_most(text::WIDTH));
                         self.explained = Some((anstream::adapter::strip_str(&told).to_string(), 0));
                     }
                     Err(error) => self.said = error.to_string(),
