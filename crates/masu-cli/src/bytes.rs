@@ -22,7 +22,8 @@ impl fmt::Display for Bytes {
             v if v < 99.95 => 1,
             _ => 0,
         };
-        write!(f, "{value:.decimals$} {}", UNITS[unit])
+        let unit = if self.0 == 1 { "byte" } else { UNITS[unit] };
+        write!(f, "{value:.decimals$} {unit}")
     }
 }
 
@@ -34,6 +35,7 @@ mod tests {
     fn three_digits_and_a_unit() {
         for (bytes, shown) in [
             (0, "0 bytes"),
+            (1, "1 byte"),
             (1023, "1023 bytes"),
             (1024, "1 KiB"),
             (1536, "1.50 KiB"),

@@ -135,7 +135,10 @@ fn enough(limit: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let unit = match limit.trim().bytes().all(|byte| byte.is_ascii_digit()) {
-        true => format!(" ({limit} bytes; did you mean {limit}MiB?)"),
+        true => {
+            let bytes = if hard == 1 { "byte" } else { "bytes" };
+            format!(" ({limit} {bytes}; did you mean {limit}MiB?)")
+        }
         false => String::new(),
     };
     warn(&format!(

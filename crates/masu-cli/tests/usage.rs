@@ -97,6 +97,7 @@ fn mistyped_options_name_the_nearest_key() {
     masu: --conf: unknown key speed
       `masu run --help` lists the keys
     "#);
+    assert!(said(":1").starts_with("masu: --conf: empty key\n"), "{}", said(":1"));
     insta::assert_snapshot!(said("decay"), @r#"
     masu: --conf: decay: "" is not a time like 500ms, 2s or never
       `masu run --help` lists the keys
@@ -162,6 +163,7 @@ fn a_limit_that_nothing_starts_under_is_told() {
     let said = |limit: &str| fixture.ran(fixture.run().args(["--limit", limit]).arg(&program));
     assert_eq!(said("2MiB"), "");
     insta::assert_snapshot!(said("1MiB"), @"masu: warning: --limit 1MiB is less than programs need (a shell 2 MiB, Python 4, Ruby 8): malloc will fail from the start");
+    assert!(said("1").contains("--limit 1 (1 byte; did you mean 1MiB?) is less than"));
     assert!(said("512").contains("--limit 512 (512 bytes; did you mean 512MiB?) is less than"));
 }
 

@@ -7,7 +7,7 @@
 use core::ffi::{CStr, c_char};
 
 use super::Origin;
-use super::keys::{Config, Outcome};
+use super::keys::{Config, MOST_GUARD_SLOTS, Outcome};
 use super::nearest::nearest;
 use crate::text::Text;
 
@@ -82,7 +82,8 @@ fn explain<'a>(
         apply(&mut config, variables, &mut |mistake| mistake.tell(text));
     }
     if effective.verbose {
-        effective.show(text);
+        let guard_slots = effective.guard_slots.min(MOST_GUARD_SLOTS);
+        Config { guard_slots, ..*effective }.show(text);
     }
 }
 
@@ -167,8 +168,10 @@ impl Mistake<'_> {
                 self.name(text).str(": ").quoted(self.value).str(" is not ").str(form)
             }
             _ => {
-                text.str("unknown key ");
-                self.name(text);
+                match self.key {
+                    [] if self.origin == Origin::List => text.str("empty key"),
+                    _ => self.name(text.str("unknown key ")),
+                };
                 match nearest(self.key) {
                     Some(key) if self.origin != Origin::List => {
                         text.str("; did you mean MASU_").upper(key).str("?")

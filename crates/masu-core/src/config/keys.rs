@@ -121,6 +121,9 @@ impl Config {
     }
 }
 
+/// Most slots for guarded blocks: more are not made.
+pub const MOST_GUARD_SLOTS: u32 = 1 << 20;
+
 keys! {
     /// The values of all keys that nothing else sets; see `docs/configuration.md`.
     policy: Policy = Policy::Default;

@@ -275,6 +275,7 @@ fn mistakes_are_told_with_the_way_out() {
         warning(&["MASU_CONF=quux"]),
         "MASU_CONF: unknown key quux; MASU_VERBOSE=1 lists the keys"
     );
+    assert_eq!(warning(&["MASU_CONF=:1"]), "MASU_CONF: empty key; MASU_VERBOSE=1 lists the keys");
     assert_eq!(
         warning(&["MASU_CONF=budget"]),
         "MASU_CONF: budget: \"\" is not a size like 512KiB, 4MiB or 1GiB"

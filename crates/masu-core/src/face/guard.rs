@@ -17,7 +17,7 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
         }
     };
     if config.guard_slots as usize > MOST {
-        warn("guard_slots: at most 1048576, and so many it has");
+        warn("guard_slots: limited to 1048576");
     }
     if whole {
         guard::give_whole_classes();

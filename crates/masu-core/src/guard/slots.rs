@@ -16,6 +16,7 @@
 //!    them at any time.
 
 use super::state::State;
+use crate::config;
 use crate::features;
 use crate::stack::{self, DEPTH};
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -29,7 +30,7 @@ const MARGIN: usize = 1 << 20;
 pub const SLOT: usize = 8 << 10;
 
 /// Most slots: closing a page costs the kernel eight bytes of its tables, so a wrong number could take all memory.
-pub const MOST: usize = 1 << 20;
+pub const MOST: usize = config::MOST_GUARD_SLOTS as usize;
 
 /// Where the slots begin; 0 if there are none.
 pub static BASE: AtomicUsize = AtomicUsize::new(0);
