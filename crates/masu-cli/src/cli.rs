@@ -159,7 +159,7 @@ Exit codes:
   2 wrong command line       125 masu cannot serve this program
   126 not executable         127 not found")]
 pub struct Run {
-    /// Options for masu, `key:value,…`; they override the environment
+    /// Options for masu, `key:value,…`; they override the environment, and the options below override them
     #[arg(long, value_name = "KEY:VALUE,…")]
     pub conf: Vec<String>,
 

@@ -36,7 +36,8 @@ fn prepare_and_exec(order: &Run) -> Result<Failure, Failure> {
     warn_of_rivals(existing.as_ref());
     let value = preload::in_front(&library.path, existing.as_deref());
     environment.insert("LD_PRELOAD".into(), value);
-    settings.splice(..0, statistics(order)?);
+    // Options for single keys override --conf.
+    settings.extend(statistics(order)?);
     environment.extend(conf::told(&settings));
     environment.extend(settings);
 

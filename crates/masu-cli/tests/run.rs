@@ -100,7 +100,7 @@ fn options_of_the_command_line_are_told_as_such() {
     let mut command = fixture.run();
     command.env("MASU_BUDGET", "1MiB").env("MASU_CONF_COMMAND", "DECAY:1s");
     command.args(["--conf", "decay:2s", "--policy", "container", "--stats"]);
-    let list = "DECAY:1s,SHOW_STATS:text,STATS_FILE:stderr,DECAY:2s,POLICY:container\n";
+    let list = "DECAY:1s,DECAY:2s,POLICY:container,SHOW_STATS:text,STATS_FILE:stderr\n";
     assert_eq!(said(&mut command), list);
 }
 
@@ -189,11 +189,13 @@ fn options_reach_the_library_and_win_over_the_environment() {
     let mut command = fixture.run();
     command.env("MASU_CONF", "decay:9s").env("MASU_DECAY", "8s").env("MASU_SHOW_STATS", "0");
     command.args(["--stats", "--conf", "decay:2s,run.cache:1MiB", "--conf", "budget:8MiB"]);
+    // An option for a key wins over the same key in the list.
+    command.args(["--conf", "show_stats:0"]);
     let output = command.args(["sh", "-c", "env | grep ^MASU_ | sort"]).output().unwrap();
     insta::assert_snapshot!(stdout(&output), @r"
     MASU_BUDGET=8MiB
     MASU_CONF=decay:9s
-    MASU_CONF_COMMAND=SHOW_STATS:text,STATS_FILE:stderr,DECAY:2s,RUN_CACHE:1MiB,BUDGET:8MiB
+    MASU_CONF_COMMAND=DECAY:2s,RUN_CACHE:1MiB,BUDGET:8MiB,SHOW_STATS:0,SHOW_STATS:text,STATS_FILE:stderr
     MASU_DECAY=2s
     MASU_RUN_CACHE=1MiB
     MASU_SHOW_STATS=text
