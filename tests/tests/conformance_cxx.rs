@@ -60,7 +60,7 @@ mod arrays {
             ),
             (
                 "a_long_array_is_deleted_as_one",
-                "the size said is 24 bytes, but the block has 13056",
+                "the size given is 24 bytes, but the block has 13056",
             ),
         ] {
             let outcome = masu_tests::case(program(), name).run().killed_by(libc::SIGABRT);

@@ -113,23 +113,23 @@ const SAID: &[(&str, &str)] = &[
     ),
     (
         "delete_with_too_large_a_size",
-        "sized free of …: the size said is 200 bytes, but the block has 112",
+        "sized free of …: the size given is 200 bytes, but the block has 112",
     ),
     (
         "delete_with_too_small_a_size",
-        "sized free of …: the size said is 5000 bytes, but the block has 20480",
+        "sized free of …: the size given is 5000 bytes, but the block has 20480",
     ),
     (
         "delete_of_a_huge_block_with_a_small_size",
-        "sized free of …: the size said is 100 bytes, but the block has 3145728",
+        "sized free of …: the size given is 100 bytes, but the block has 3145728",
     ),
     (
         "delete_with_an_alignment_it_lacks",
-        "aligned free of …: the alignment said is 64, but the address is no multiple of it",
+        "aligned free of …: the alignment given is 64, but the address is no multiple of it",
     ),
     (
         "delete_with_too_large_a_size_and_alignment",
-        "sized free of …: the size said is 30000 bytes, but the block has 20480",
+        "sized free of …: the size given is 30000 bytes, but the block has 20480",
     ),
 ];
 

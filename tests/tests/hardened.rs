@@ -102,8 +102,8 @@ fn a_line_says_what_was_found() {
         ("overflow_in_slack", "20000", "of 20000 bytes was written to 1 byte beyond its end"),
         ("underflow", "100", "somebody wrote just before the block of up to"),
         ("write_after_free_all", "5000", "was written to after it was freed"),
-        ("free_on_another_stack", "8", "a hardened heap takes no chances"),
-        ("delete_too_small", "100", "the size said is 25 bytes, but the block has 100"),
+        ("free_on_another_stack", "8", "a hardened heap accepts only its own blocks"),
+        ("delete_too_small", "100", "the size given is 25 bytes, but the block has 100"),
     ] {
         let run = Run::program(&program).args([case, size, "0"]).env("MASU_CONF", HARDENED);
         let outcome = run.run().killed_by(6);

@@ -53,7 +53,7 @@ pub enum Wrong {
     OtherHeap,
     /// It is freed with a size that cannot have been requested for it.
     Size {
-        /// The size said.
+        /// The size given.
         said: usize,
         /// Its bytes.
         bytes: usize,
@@ -219,11 +219,11 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
             text.str("the block belongs to another heap");
         }
         Wrong::Size { said, bytes } => {
-            text.str("the size said is ").decimal(said as u64).str(" bytes, but the block has ");
+            text.str("the size given is ").decimal(said as u64).str(" bytes, but the block has ");
             text.decimal(bytes as u64).str(" (deleted as another type?)");
         }
         Wrong::Align { said } => {
-            text.str("the alignment said is ").decimal(said as u64);
+            text.str("the alignment given is ").decimal(said as u64);
             text.str(", but the address is no multiple of it");
         }
         Wrong::Overrun { bytes, at } => {
@@ -262,10 +262,10 @@ fn say_place(at: Place, act: Act, text: &mut Text) {
         Place::Other => {
             text.str("not allocated by masu (another allocator in this process?); ");
             text.str(match act {
-                _ if settings::hardened() => "a hardened heap takes no chances",
+                _ if settings::hardened() => "a hardened heap accepts only its own blocks",
                 Act::Free => "ignored",
                 Act::Realloc(_) => "it fails",
-                Act::Measure => "0 it is",
+                Act::Measure => "its size is reported as 0",
             })
         }
     };
