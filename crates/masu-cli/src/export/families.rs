@@ -118,7 +118,7 @@ const FAMILIES: [Family; 25] = [
     gauge(
         "container_used",
         BYTES,
-        "Memory in use in the control group, without files that can be dropped at once",
+        "Memory in use in the control group, not counting page cache that can be dropped",
         |process| process.container.map(|(_, used)| Figure::Whole(used)),
     ),
     gauge(
