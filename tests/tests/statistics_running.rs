@@ -27,6 +27,28 @@ fn of_a_hardened_process() {
     is_within(&seen, "allocated", 9_900_000, 10_300_000);
 }
 
+/// Without addresses for a thread's heap, the hardened heap serves all the same, and nobody counts what is allocated: that is
+/// unknown, not zero.
+#[test]
+fn of_a_hardened_process_without_heaps() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/limits_itself.c").build();
+    let mut running =
+        Running::start(Command::new(program.path()).env("MASU_CONF", "policy:hardened"));
+    running.says("ready");
+    let id = running.id();
+    let rows = masu(&["top", "--json", "--every", "50ms"]).stdout;
+    let rows: Value = serde_json::from_slice(&rows).expect("JSON");
+    let mut rows = rows.as_array().expect("rows").iter();
+    let row = rows.find(|row| row["pid"] == id).expect("a row");
+    assert!(row["rate"].is_null(), "{row:#}");
+    let metrics = String::from_utf8(masu(&["export", "--once"]).stdout).expect("UTF-8");
+    let has = |name: &str| metrics.contains(&format!("{name}{{pid=\"{id}\""));
+    assert!(has("masu_allocated_bytes") && !has("masu_alloc_bytes_total"), "{metrics}");
+}
+
 /// The program has 10,000 blocks, and half of the slots are used.
 #[test]
 fn of_one_with_guarded_blocks() {

@@ -23,8 +23,8 @@ pub struct Seen {
     pub masu: String,
     /// The statistics of each copy.
     pub copies: Vec<Statistics>,
-    /// Bytes that its threads have allocated; decreases when a thread ends.
-    pub flow: u64,
+    /// Bytes that its threads have allocated; decreases when a thread ends. `None` if nothing counts them.
+    pub flow: Option<u64>,
 }
 
 /// Returns the statistics of the copies of masu in a process.
@@ -34,11 +34,11 @@ pub struct Seen {
 pub fn read(process: u32) -> Result<Seen, Error> {
     let (memory, engines) = find::engines(process)?;
     let masu = engines.first().map(|engine| engine.masu.clone()).unwrap_or_default();
-    let mut seen = Seen { masu, copies: Vec::new(), flow: 0 };
+    let mut seen = Seen { masu, copies: Vec::new(), flow: Some(0) };
     for engine in &engines {
         let (statistics, flow) = of(&memory, engine)?;
         seen.copies.push(statistics);
-        seen.flow += flow;
+        seen.flow = seen.flow.zip(flow).map(|(sum, flow)| sum + flow);
     }
     Ok(seen)
 }
@@ -49,11 +49,12 @@ const COUNTERS: usize = 7;
 const REFILLED: usize = 1;
 const REMOTE: usize = 5;
 
-/// Returns the statistics of one copy, and the bytes that its threads have allocated.
+/// Returns the statistics of one copy, and the bytes that its threads have allocated. Their heaps count these; in a hardened
+/// process without room for a heap, nothing does.
 ///
 /// # Errors
 /// If the process cannot be read.
-pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> {
+pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<u64>), Error> {
     let (l, f) = (&engine.layout, &engine.figures);
     let word = |which| memory.word(engine.address(which));
     let half = |which| {
@@ -142,7 +143,8 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, u64), Error> 
         ("background_starts", word(Place::BackgroundStarts)?),
         ("foreign_frees", word(Place::ForeignFrees)?),
     ];
-    Ok((statistics, flow))
+    let is_counted = engine.base != 0 || hardened.mapped == 0;
+    Ok((statistics, is_counted.then_some(flow)))
 }
 
 /// Adds a heap's counters.

@@ -131,7 +131,7 @@ const FAMILIES: [Family; 25] = [
         "alloc",
         BYTES,
         "Bytes that the live threads have allocated since they started",
-        field!(alloc_bytes),
+        |process| process.alloc_bytes.map(Figure::Whole),
     ),
     counter("purged", BYTES, "Bytes returned to the system", field!(purged)),
     counter("purge_ticks", None, "Checks for memory to return", field!(ticks)),

@@ -58,8 +58,8 @@ pub struct Process {
     pub soft_limit: Option<u64>,
     /// Its control group's limit, and the memory in use.
     pub container: Option<(u64, u64)>,
-    /// Bytes allocated since the exporter first saw it.
-    pub alloc_bytes: u64,
+    /// Bytes allocated since the exporter first saw it, if they are counted.
+    pub alloc_bytes: Option<u64>,
     /// Bytes given back.
     pub purged: u64,
     /// Times that a thread's bin was refilled.
@@ -206,15 +206,15 @@ impl Known {
         boot: u64,
         groups: &mut HashMap<Limit, Option<u64>>,
     ) -> Result<Process, Error> {
-        let (mut all, mut flow) = (Vec::new(), 0);
+        let (mut all, mut flow) = (Vec::new(), Some(0));
         for engine in &self.engines {
             let (statistics, bytes) = statistics::of(&self.memory, engine)?;
             all.extend(statistics);
-            flow += bytes;
+            flow = flow.zip(bytes).map(|(sum, bytes): (u64, u64)| sum + bytes);
         }
         // When a thread ends, its count disappears.
-        self.allocated += flow.saturating_sub(self.flow);
-        self.flow = flow;
+        self.allocated += flow.unwrap_or(self.flow).saturating_sub(self.flow);
+        self.flow = flow.unwrap_or(self.flow);
         let of = |name| all.iter().filter(|(found, _)| *found == name).map(|(_, n)| n).sum();
         let figures = || self.engines.iter().map(|engine| engine.figures);
         let container = self.group.limit.as_ref().and_then(|limit| {
@@ -242,7 +242,7 @@ impl Known {
             hard_limit: figures().filter_map(|figures| figures.hard_limit).min(),
             soft_limit: figures().filter_map(|figures| figures.soft_limit).min(),
             container,
-            alloc_bytes: self.allocated,
+            alloc_bytes: flow.map(|_| self.allocated),
             purged: of("purged_bytes"),
             refills: of("refills"),
             remote_frees: of("remote_frees"),

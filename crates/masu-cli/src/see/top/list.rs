@@ -50,7 +50,7 @@ pub struct Row {
     pub free: u64,
     /// Bytes given back so far.
     pub given_back: u64,
-    /// Bytes that it allocates per second; null at the first measurement.
+    /// Bytes that it allocates per second; null at the first measurement, and if nothing counts them.
     pub rate: Option<u64>,
     /// Resident bytes at the last measurements, oldest first.
     #[serde(skip)]
@@ -80,7 +80,7 @@ pub struct List {
 
 struct Known {
     row: Row,
-    flow: u64,
+    flow: Option<u64>,
     at: Instant,
 }
 
@@ -158,10 +158,10 @@ fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Erro
     if trend.len() > TREND {
         trend.pop_front();
     }
-    let rate = before.map(|known| {
+    let rate = before.and_then(|known| {
         // When a thread ends, its count disappears.
-        let bytes = seen.flow.saturating_sub(known.flow) as f64;
-        (bytes / now.duration_since(known.at).as_secs_f64().max(0.001)) as u64
+        let bytes = seen.flow?.saturating_sub(known.flow?) as f64;
+        Some((bytes / now.duration_since(known.at).as_secs_f64().max(0.001)) as u64)
     });
     let grown = resident.cast_signed() - trend.front().copied().unwrap_or(resident).cast_signed();
     let row = Row {
