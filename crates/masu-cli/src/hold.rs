@@ -35,9 +35,15 @@ impl Hold {
         Hold { before }
     }
 
-    /// Starts a command that has the signals as this process had them, whereas std would reset the mask of blocked
-    /// signals and `SIGPIPE`.
+    /// Starts a command that has the signals as this process had them.
     pub fn start(&self, command: &mut Command) -> Result<Child> {
+        self.prepare(command);
+        command.spawn()
+    }
+
+    /// Gives a command the signals as this process had them, whereas std would reset the mask of blocked signals and
+    /// `SIGPIPE`.
+    pub fn prepare(&self, command: &mut Command) {
         let before = self.before;
         // SAFETY: zeroes are a valid action, which outlives the call; nothing is changed.
         let ignores = unsafe {
@@ -56,7 +62,6 @@ impl Hold {
         };
         // SAFETY: between fork and exec it only makes two system calls.
         unsafe { command.pre_exec(restore) };
-        command.spawn()
     }
 }
 

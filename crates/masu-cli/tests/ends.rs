@@ -133,7 +133,7 @@ fn a_command_goes_on_when_the_time_is_up() {
 
 /// A command that leaves no profile because it does not contain masu.
 #[test]
-fn a_command_without_a_profile_ends_by_its_signal_and_leaves_nothing() {
+fn a_command_without_a_profile_has_its_own_code_and_leaves_nothing() {
     let fixture = Fixture::new();
     let command = beside(&fixture);
     let scratch = fixture.path("scratch");
@@ -145,10 +145,20 @@ fn a_command_without_a_profile_ends_by_its_signal_and_leaves_nothing() {
     send(child.id() as i32, libc::SIGTERM);
     let output = child.wait_with_output().unwrap();
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert_eq!(output.status.code(), Some(143), "{said}");
     assert!(said.contains("left no profile: signal 15 ended it\n"), "{said}");
     assert!(said.contains("`masu prof -p PID`"), "{said}");
     assert_eq!(fs::read_dir(scratch).unwrap().count(), 0);
+    for (options, script, code) in [
+        (&[][..], "exit 0", 0),
+        (&["--retained"], "exit 3", 3),
+        (&["--leaks", "--most", "1MiB"], "exit 3", 3),
+        (&["--leaks", "--most", "1MiB"], "exit 0", 125),
+    ] {
+        let mut command = masu();
+        command.arg("prof").args(options).arg("--lib").arg(fixture.witness());
+        fixture.refused(command.args(["--", "sh", "-c", script]), code);
+    }
 }
 
 #[test]

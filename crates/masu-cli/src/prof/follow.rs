@@ -1,4 +1,5 @@
-//! Follows a command to its end. Just before that, while its memory can still be read, the command is stopped.
+//! Follows a command from its start to its end. Just before that, while its memory can still be read, the command is
+//! stopped.
 //!
 //! The kernel stops a traced process at its exit, however it ends: by `exit` or by a signal. Nothing else of the
 //! program changes. It stays in the terminal's foreground and gets the terminal's signals itself; the tracer is told
@@ -6,13 +7,14 @@
 
 use std::io::{Error, Result};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 use procfs::process::{Process, Status};
 
+use super::seize::Seized;
 use crate::failure::Failure;
 use crate::wake::{Sender, Wake};
 
@@ -46,23 +48,21 @@ struct Shared {
 pub struct Follow {
     process: i32,
     wake: Wake,
+    /// What it blocks from the exec on.
+    mask: Option<u64>,
     is_traced: bool,
     is_ending: bool,
     shared: [Shared; 4],
 }
 
 impl Follow {
-    /// Follows a child. From now on, signals that would end this process do not; those that came since its start were
+    /// Follows a command. From now on, signals that would end this process do not; those that came since its start were
     /// held back.
-    pub fn of(child: &Child) -> std::result::Result<Follow, Failure> {
+    pub fn of(seized: &Seized) -> std::result::Result<Follow, Failure> {
         let wake = Wake::new(&[&SHARED[..], &[SIGCHLD]].concat(), None)?;
-        let process = child.id() as i32;
-        // SAFETY: this is about another process; no memory of this one is read or written.
-        let done = unsafe {
-            libc::ptrace(libc::PTRACE_SEIZE, process, null_mut::<u8>(), libc::PTRACE_O_TRACEEXIT)
-        };
+        let (process, mask) = (seized.child.id() as i32, seized.mask);
         let shared = SHARED.map(|signal| Shared { signal, ..Shared::default() });
-        Ok(Follow { process, wake, is_traced: done == 0, is_ending: false, shared })
+        Ok(Follow { process, wake, mask, is_traced: mask.is_some(), is_ending: false, shared })
     }
 
     /// Waits until its state changes, at most `most`.
@@ -84,6 +84,7 @@ impl Follow {
                         }
                         self.resume(signal, false);
                     }
+                    libc::PTRACE_EVENT_EXEC => self.begin(),
                     libc::PTRACE_EVENT_EXIT => {
                         // Its last signals are not seen any more.
                         (self.is_traced, self.is_ending) = (false, true);
@@ -111,6 +112,20 @@ impl Follow {
             -1 => Err(Error::last_os_error()),
             _ => Ok(Some(ExitStatus::from_raw(status))),
         }
+    }
+
+    /// Lets it run its first instruction. From now on, only its end stops it.
+    fn begin(&mut self) {
+        let Some(mask) = self.mask.take() else { return self.resume(0, false) };
+        // SAFETY: the kernel reads so many bytes of the mask, which outlives the call; the other call is about another
+        // process only.
+        unsafe {
+            let (request, size) = (libc::PTRACE_SETSIGMASK as _, size_of_val(&mask));
+            libc::ptrace(request, self.process, size, &raw const mask);
+            let options = libc::PTRACE_O_TRACEEXIT;
+            libc::ptrace(libc::PTRACE_SETOPTIONS, self.process, null_mut::<u8>(), options);
+        }
+        self.resume(0, false);
     }
 
     /// Resumes it from where it was stopped, with a signal; or leaves it stopped by the signal that stopped it.
@@ -165,12 +180,13 @@ mod tests {
     use std::fs::read_to_string;
     use std::io::{BufRead, BufReader};
     use std::os::unix::process::CommandExt;
-    use std::process::{Command, Stdio};
+    use std::process::{Child, Command, Stdio};
     use std::sync::mpsc::{TryRecvError, channel};
     use std::thread::spawn;
 
     use signal_hook::low_level;
 
+    use super::super::seize;
     use super::*;
     use crate::hold::Hold;
 
@@ -189,15 +205,36 @@ mod tests {
         masks.map(str::to_owned).collect()
     }
 
+    fn start(command: &mut Command) -> (Child, Follow) {
+        let hold = Hold::back(&SHARED);
+        let seized = seize::start(&hold, command).unwrap();
+        let follow = Follow::of(&seized).unwrap();
+        (seized.child, follow)
+    }
+
     /// One test, since each signal reaches a whole process.
     #[test]
-    #[expect(clippy::zombie_processes, reason = "what follows a child waits for it")]
     fn a_program_gets_signals_once_and_its_memory_is_there_at_the_end() {
+        // Without them the signals below would end the test.
         let mut kept = Vec::new();
+
+        // Programs that end at once.
+        for (script, end) in [("exit 3", 3 << 8), ("kill -9 $$", libc::SIGKILL)] {
+            for _ in 0..20 {
+                let (child, mut follow) = start(Command::new("sh").args(["-c", script]));
+                assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
+                let maps = read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+                assert!(maps.contains("[stack]"), "{maps}");
+                let end = Event::Ended(ExitStatus::from_raw(end));
+                assert_eq!(follow.next(PATIENCE).unwrap(), end);
+                kept.push(follow);
+            }
+        }
+        let missing = seize::start(&Hold::back(&SHARED), &mut Command::new("/no/such/program"));
+        assert_eq!(missing.err().unwrap().kind(), std::io::ErrorKind::NotFound);
 
         // This arrives before anything listens. Only this thread blocks it.
         let before = masks("thread-self");
-        let hold = Hold::back(&SHARED);
         // SAFETY: it has no conditions.
         let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
         let mut command = Command::new("sleep");
@@ -209,9 +246,8 @@ mod tests {
                 Ok(())
             })
         };
-        let child = hold.start(&mut command).unwrap();
-        let mut follow = Follow::of(&child).unwrap();
-        drop(hold);
+        let (child, mut follow) = start(&mut command);
+        assert_eq!(follow.next(Some(Duration::from_millis(1))).unwrap(), Event::Runs);
         assert_eq!(masks(&child.id().to_string()), before);
         assert_eq!(masks("thread-self")[0], before[0]);
         assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
@@ -220,8 +256,7 @@ mod tests {
         kept.push(follow);
 
         for signal in [SIGINT, SIGTERM, libc::SIGKILL] {
-            let child = Command::new("sleep").arg("600").spawn().unwrap();
-            let mut follow = Follow::of(&child).unwrap();
+            let (child, mut follow) = start(Command::new("sleep").arg("600"));
             assert_eq!(follow.next(Some(Duration::from_millis(1))).unwrap(), Event::Runs);
             send(&child, signal);
             assert_eq!(follow.next(PATIENCE).unwrap(), Event::Ending);
@@ -229,23 +264,14 @@ mod tests {
             assert!(maps.contains("[stack]"), "{maps}");
             let end = follow.next(PATIENCE).unwrap();
             assert_eq!(end, Event::Ended(ExitStatus::from_raw(signal)));
-            // Without it the signals below would end the test.
             kept.push(follow);
         }
 
         // A program that blocks it, if only for now, as shells do when they start one: its tracer sees nothing. The
         // same signal may still come to it from where this one came from.
-        let mut command = Command::new("sleep");
-        command.arg("600");
-        // SAFETY: between fork and exec it only makes system calls.
-        unsafe {
-            command.pre_exec(|| {
-                std::mem::forget(Hold::back(&[SIGINT]));
-                Ok(())
-            })
-        };
-        let child = command.spawn().unwrap();
-        let mut follow = Follow::of(&child).unwrap();
+        let block = Hold::back(&[SIGINT]);
+        let (child, mut follow) = start(Command::new("sleep").arg("600"));
+        drop(block);
         let waits = || has(child.id() as i32, SIGINT, |status| status.shdpnd);
         let begun = Instant::now();
         low_level::raise(SIGINT).unwrap();
@@ -263,12 +289,11 @@ mod tests {
 
         let script = "trap 'echo int' INT; trap 'echo term; exit 7' TERM; echo ready\n\
                       while :; do sleep 0.01; done";
-        let mut child =
-            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = Command::new("sh");
+        let (mut child, mut follow) = start(command.args(["-c", script]).stdout(Stdio::piped()));
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let (say, said) = channel();
         let reader = spawn(move || lines.for_each(|line| say.send(line.unwrap()).unwrap()));
-        let mut follow = Follow::of(&child).unwrap();
         let line = |follow: &mut Follow| loop {
             match said.try_recv() {
                 Ok(line) => break line,

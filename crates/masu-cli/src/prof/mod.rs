@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! mod ─ record      runs a command with a profile that is written at its end
+//!   ├─ seize        from its first instruction on
 //!   ├─ follow       to the moment before its end, when its memory is still there
 //!   ├─ descendants  the processes that it starts, read from time to time
 //!   ├─ attach       takes the profile of a running process
@@ -22,6 +23,7 @@ pub mod look;
 pub mod output;
 mod record;
 mod retained;
+mod seize;
 pub mod session;
 pub mod text;
 mod timeline;
@@ -35,7 +37,7 @@ use clap::{Args, ValueHint};
 use masu_profile::view::bytes;
 use masu_profile::{Profile, Symbols, View};
 
-use crate::failure::{Failure, USAGE, warn};
+use crate::failure::{Failure, REFUSED, USAGE, warn};
 use crate::{cli, conf};
 
 /// More is in use at the end than the caller allows.
@@ -77,8 +79,8 @@ switched off again. Blocks that it allocated earlier are not seen.
 
 Exit codes: the program's own; those of `masu run` if it cannot be started; 0 for a process or a file; 2 wrong
 command line, no such process, a process without masu, one that may not be read, or one that is already being
-profiled; 3 more is in use than --most allows; 125 no profile, or
-output that cannot be written."
+profiled; 3 more is in use than --most allows; 125 no profile that --most could judge, or output that cannot be
+written."
 )]
 pub struct Prof {
     /// Bytes between two samples, on average; a smaller rate is more exact and costs more [default: 512KiB]
@@ -200,7 +202,10 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         None => {
             let record = if view == View::Retained { retained::record } else { record::record };
             let (profile, code) = record(order)?;
-            (vec![profile], code)
+            // What nobody has seen is not below a limit.
+            let code =
+                if profile.is_none() && most.is_some() && code == 0 { REFUSED } else { code };
+            (Vec::from_iter(profile), code)
         }
     };
     let mut is_too_much = false;

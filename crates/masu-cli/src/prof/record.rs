@@ -13,10 +13,11 @@ use super::Prof;
 use super::descendants::Descendants;
 use super::follow::{self, Event, Follow};
 use super::look::Subject;
+use super::seize::{self, Seized};
 use super::timeline::Timeline;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
 use crate::hold::Hold;
-use crate::{conf, library, preload, program, run};
+use crate::{conf, library, preload, privilege, program, run};
 use masu_profile::Profile;
 
 /// A directory that is removed at the end.
@@ -55,7 +56,8 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
     let library = library::find(order.lib.as_deref())?;
     // clap requires the command, so there is a first word.
     let path = program::find(&order.command[0])?;
-    run::check(&program::interpreter(&path)?, &library)?;
+    let binary = program::interpreter(&path)?;
+    run::check(&binary, &library)?;
     let existing = env::var_os("LD_PRELOAD");
     let mut variables: Vec<(OsString, OsString)> = vec![("MASU_PROF".into(), "1".into())];
     variables.extend(file.map(|file| ("MASU_PROF_FILE".into(), file)));
@@ -68,12 +70,17 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
         .envs(conf::told(&variables))
         .envs(variables);
     let hold = Hold::back(&follow::SHARED);
-    let child = hold.start(&mut command).map_err(|error| {
+    // Started by a tracer, a program gains no rights.
+    let started = match privilege::gained_by(&binary) {
+        None => seize::start(&hold, &mut command),
+        Some(_) => hold.start(&mut command).map(|child| Seized { child, mask: None }),
+    };
+    let seized = started.map_err(|error| {
         let missing = error.kind() == std::io::ErrorKind::NotFound;
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("`{}` cannot be executed: {error}", path.display()))
     })?;
-    Ok(Started { process: child.id(), follow: Follow::of(&child)?, path })
+    Ok(Started { process: seized.child.id(), follow: Follow::of(&seized)?, path })
 }
 
 /// Returns the exit code for how a program ended.
@@ -82,8 +89,8 @@ pub fn code(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// Runs the command; its profile, and the exit code that says how it ended.
-pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
+/// Runs the command; its profile, if it left one, and the exit code that says how it ended.
+pub fn record(order: &Prof) -> Result<(Option<Profile>, u8), Failure> {
     let scratch = Scratch::new()?;
     let mut file = OsString::from(&scratch.0);
     file.push("/%p");
@@ -107,15 +114,18 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
         }
     };
     let timeline = timeline.end();
-    let profile = choose(&scratch, process, read.flatten(), descendants).ok_or_else(|| {
+    let profile = choose(&scratch, process, read.flatten(), descendants);
+    if profile.is_none() {
         let how = match status.signal() {
             Some(signal) => format!("signal {signal} ended it"),
             None => "it ended by _exit or execve, or closed all its files".into(),
         };
-        Failure::new(REFUSED, format!("`{}` left no profile: {how}", path.display()))
+        let failure = Failure::new(REFUSED, format!("`{}` left no profile: {how}", path.display()));
+        failure
             .remedy("`masu run -- COMMAND` starts it, and `masu prof -p PID` takes its profile while it runs")
-    })?;
-    Ok((Profile { timeline, ..profile }, code(status)))
+            .tell();
+    }
+    Ok((profile.map(|profile| Profile { timeline, ..profile }), code(status)))
 }
 
 /// A profile that was written as a whole.

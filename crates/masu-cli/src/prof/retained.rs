@@ -16,8 +16,8 @@ use crate::failure::{Failure, REFUSED};
 /// Time between two readings.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Runs the command; returns its profile, and the exit code for how it ended.
-pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
+/// Runs the command; returns its profile, if there is one, and the exit code for how it ended.
+pub fn record(order: &Prof) -> Result<(Option<Profile>, u8), Failure> {
     let Started { process, mut follow, path } = record::start(order, None)?;
     let mut best: Option<Profile> = None;
     let timeline = Timeline::of(process);
@@ -39,9 +39,10 @@ pub fn record(order: &Prof) -> Result<(Profile, u8), Failure> {
         }
     };
     let timeline = timeline.end();
-    let profile = best.ok_or_else(|| {
+    if best.is_none() {
         Failure::new(REFUSED, format!("`{}` ended before it could be read", path.display()))
             .remedy("--retained needs a program that runs for at least half a second")
-    })?;
-    Ok((Profile { timeline, ..profile }, record::code(status)))
+            .tell();
+    }
+    Ok((best.map(|profile| Profile { timeline, ..profile }), record::code(status)))
 }
