@@ -41,6 +41,12 @@ pub fn stat(process: u32) -> Option<Stat> {
     open(process)?.stat().ok()
 }
 
+/// Returns how long its threads have run, in nanoseconds.
+pub fn ran(process: u32) -> Option<u64> {
+    let tasks = open(process)?.tasks().ok()?.flatten();
+    Some(tasks.filter_map(|task| task.schedstat().ok()).map(|it| it.sum_exec_runtime).sum())
+}
+
 /// Returns the files that a process has mapped, in address order.
 pub fn mapped(process: u32) -> Vec<PathBuf> {
     let maps = open(process).and_then(|process| process.maps().ok());

@@ -1,8 +1,9 @@
 //! Interprets an account: what is expensive, why it is there, what to do.
 
 use masu_core::rules::LONELY_BUDGET;
-use masu_inspect::Account;
 use masu_inspect::account::Kind;
+use masu_inspect::{Account, Error};
+use masu_watch::process::ran;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,13 +25,24 @@ pub struct Advice {
 /// The smallest share of the RSS that is worth a sentence.
 const WORTH: f64 = 0.03;
 
-/// Returns everything that is worth a sentence, most expensive first.
-pub fn of(account: &Account) -> Vec<Advice> {
+/// Explains a process, and returns everything that is worth a sentence, most expensive first.
+pub fn explain(process: u32) -> Result<(Account, Vec<Advice>), Error> {
+    let before = ran(process);
+    let account = masu_inspect::explain(process)?;
+    let advice = of(&account, ran(process) != before);
+    Ok((account, advice))
+}
+
+/// Returns what is worth a sentence. An active process has just run.
+fn of(account: &Account, is_active: bool) -> Vec<Advice> {
     let all = [
-        live, spans, held, going, ends, huge_pages, tables, profile, guards, hardened, hooked,
-        anonymous, brk, programs, stacks, shared, swapped,
+        live, spans, held, ends, huge_pages, tables, profile, guards, hooked, anonymous, brk,
+        programs, stacks, shared, swapped,
     ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
+    let can_purge = is_active || account.going_back.background;
+    advice.extend(going(account, can_purge));
+    advice.extend(hardened(account, can_purge));
     advice.retain(|advice| advice.bytes as f64 >= account.rss as f64 * WORTH);
     advice.sort_by_key(|advice| u64::MAX - advice.bytes);
     advice
@@ -146,13 +158,15 @@ fn decay(account: &Account) -> String {
     }
 }
 
-fn going(account: &Account) -> Option<Advice> {
+/// Free pages. A purge reaches only a process that runs: its next free that takes a slow path, or its background thread.
+fn going(account: &Account, can_purge: bool) -> Option<Advice> {
     let bytes = sum(account, &[Kind::DirtyPages, Kind::DirtyHuge]);
     let back = account.going_back;
-    let mut todo = format!("To return them now: `masu purge -p {}`.", account.process);
+    let now = format!("To return them now: `masu purge -p {}`.", account.process);
+    let mut todo = Vec::from_iter(can_purge.then_some(&*now));
     let why = match back.decay_ms {
         None => {
-            todo.push_str(" To have them returned automatically, do not set decay to never.");
+            todo.push("To have them returned automatically, do not set decay to never.");
             "They stay, since decay is set to never.".to_owned()
         }
         Some(_) if back.background => {
@@ -160,9 +174,9 @@ fn going(account: &Account) -> Option<Advice> {
         }
         Some(_) => {
             let is_little = bytes <= back.budget;
-            todo.push_str(match is_little {
-                true => " To keep fewer at rest: MASU_CONF=background_thread:on,budget:1MiB.",
-                false => " To have them returned automatically: MASU_CONF=background_thread:on.",
+            todo.push(match is_little {
+                true => "To keep fewer at rest: MASU_CONF=background_thread:on,budget:1MiB.",
+                false => "To have them returned automatically: MASU_CONF=background_thread:on.",
             });
             let why = match is_little {
                 true => format!(
@@ -174,14 +188,19 @@ fn going(account: &Account) -> Option<Advice> {
                     Bytes(LONELY_BUDGET as u64)
                 ),
             };
+            let idle = match can_purge {
+                true => "",
+                false => " The process is idle, so `masu purge` would not reach it.",
+            };
             format!(
                 "{why} They go back when a thread's free next takes a slow path, at least {} after they became free. \
-                 A thread that only takes blocks from its own lists and puts them back there takes no slow path.",
+                 A thread that only takes blocks from its own lists and puts them back there takes no slow path.{idle}",
                 decay(account)
             )
         }
     };
-    some(bytes, "{} are free pages that are not yet returned to the system.", why, todo)
+    let what = "{} are free pages that are not yet returned to the system.";
+    some(bytes, what, why, todo.join(" "))
 }
 
 fn ends(account: &Account) -> Option<Advice> {
@@ -247,16 +266,18 @@ fn hooked(account: &Account) -> Option<Advice> {
     )
 }
 
-fn hardened(account: &Account) -> Option<Advice> {
+fn hardened(account: &Account, can_purge: bool) -> Option<Advice> {
+    let now = match can_purge {
+        true => format!("`masu purge -p {}` returns empty slabs. ", account.process),
+        false => String::new(),
+    };
     some(
         sum(account, &[Kind::FreeHardened, Kind::HardenedRecords]),
         "{} are free memory and records of the hardened heap.",
         "Freed blocks wait in quarantine, and a slab's pages go back only when none of its blocks is in use. Slots are \
          chosen at random, so live blocks lie far apart.",
         format!(
-            "`masu purge -p {}` returns empty slabs. With a smaller quarantine_random and quarantine_queue, fewer freed \
-             blocks wait.",
-            account.process
+            "{now}With a smaller quarantine_random and quarantine_queue, fewer freed blocks wait."
         ),
     )
 }
@@ -360,7 +381,8 @@ mod tests {
 
     /// The only advice.
     fn only(account: &Account) -> Advice {
-        let [advice] = &of(account)[..] else { panic!("{:?}", of(account)) };
+        let all = of(account, false);
+        let [advice] = &all[..] else { panic!("{all:?}") };
         advice.clone()
     }
 
@@ -379,7 +401,8 @@ mod tests {
             vec![class(9344, 100, 104 << 10, 0), class(1024, 300, 300 << 10, 200 << 10)];
         (account.medium_blocks, account.huge_blocks) = (1, 1);
         account.allocated = 200 << 20;
-        let [live, free] = &of(&account)[..] else { panic!("{:?}", of(&account)) };
+        let all = of(&account, false);
+        let [live, free] = &all[..] else { panic!("{all:?}") };
         let said = "mainly 300 blocks of up to 1 KiB (300 KiB). 200 MiB more of its blocks are not resident.";
         assert!(live.why.contains(said), "{live:?}");
         assert!(free.why.contains("The largest part, 200 KiB, is in blocks of 1 KiB"), "{free:?}");
@@ -391,6 +414,17 @@ mod tests {
         assert!(only(&account).why.contains("from a sleeping thread after 500 ms; its bins stay"));
         account.going_back.decay_ms = None;
         assert!(only(&account).why.contains("keeps all of them, since decay is never"));
+    }
+
+    #[test]
+    fn a_purge_is_advised_only_where_it_reaches_the_process() {
+        for kind in [Kind::DirtyPages, Kind::FreeHardened] {
+            let mut account = account(&[(kind, 60 << 20)]);
+            assert!(!only(&account).todo.contains("masu purge"), "{account:?}");
+            assert!(of(&account, true)[0].todo.contains("`masu purge -p 7`"), "{account:?}");
+            account.going_back.background = true;
+            assert!(only(&account).todo.contains("`masu purge -p 7`"), "{account:?}");
+        }
     }
 
     #[test]

@@ -83,8 +83,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         print(&report::schema())?;
         return Ok(DONE);
     };
-    let account = masu_inspect::explain(process).map_err(|error| failure(&error))?;
-    let advice = advice::of(&account);
+    let (account, advice) = advice::explain(process).map_err(|error| failure(&error))?;
     print(&if order.json {
         report::json(&account, &advice)
     } else {

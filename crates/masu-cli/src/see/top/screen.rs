@@ -159,10 +159,9 @@ impl Screen {
                 self.find_chosen();
             }
             (KeyCode::Enter | KeyCode::Char('e'), Some(process)) => {
-                match masu_inspect::explain(process) {
-                    Ok(account) => {
-                        let told =
-                            text::render(&account, &advice::of(&account), at_most(text::WIDTH));
+                match advice::explain(process) {
+                    Ok((account, advice)) => {
+                        let told = text::render(&account, &advice, at_most(text::WIDTH));
                         self.explained = Some((anstream::adapter::strip_str(&told).to_string(), 0));
                     }
                     Err(error) => self.said = error.to_string(),
