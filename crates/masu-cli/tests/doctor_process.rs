@@ -289,6 +289,27 @@ fn several_processes() {
     assert!(error.starts_with("masu: -p needs the id of a process"), "{error}");
 }
 
+/// The kernel names the files of a process with a root of its own from outside that root.
+#[test]
+fn a_library_that_was_replaced_under_another_root() {
+    let machine = Machine::new();
+    for name in ["status", "limits", "smaps_rollup", "cgroup", "mountinfo"] {
+        let own = fs::read_to_string(format!("/proc/self/{name}")).unwrap();
+        machine.set(&format!("proc/77/{name}"), own.trim_end());
+    }
+    std::os::unix::fs::symlink("/srv/c", machine.root().join("proc/77/root")).unwrap();
+    machine.set("proc/77/environ", "LD_PRELOAD=/opt/libmasu.so\0");
+    machine.auxiliary("proc/77/auxv", &[6, 4096, 23, 0]);
+    for mark in ["", " (deleted)"] {
+        let libc = "1000-1fff r-xp 00000000 00:01 1 /srv/c/lib/libc.so.6";
+        let masu = format!("2000-2fff r-xp 00000000 00:01 2 /srv/c/opt/libmasu.so{mark}");
+        machine.set("proc/77/maps", &format!("{libc}\n{masu}"));
+        let json = answer(machine.doctor().args(["-p", "77"]), 0);
+        assert_eq!(json["effect"], true, "{mark}");
+        assert_eq!(json["process"]["malloc"]["how"], "preloaded", "{mark}");
+    }
+}
+
 /// A process with invented files, for states that a test cannot bring about.
 #[test]
 fn rights_and_mappings() {

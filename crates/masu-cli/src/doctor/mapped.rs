@@ -26,6 +26,8 @@ pub struct Files {
 /// A file mapped as executable.
 struct Mapped {
     loaded: Loaded,
+    /// Its path as the process names it.
+    own: PathBuf,
     /// Its device and inode number.
     identity: Option<(u64, u64)>,
     deleted: bool,
@@ -40,12 +42,17 @@ impl Files {
         root: &Root,
     ) -> Self {
         let mut mapped: Vec<Mapped> = Vec::new();
+        let directory = root.process_directory();
         for map in &maps.0 {
             let MMapPath::Path(path) = &map.pathname else { continue };
             let (path, deleted) = undeleted(path);
             let known = mapped.iter().any(|file| file.loaded.path == path);
             if map.perms.contains(MMPermissions::EXECUTE) && !known {
-                mapped.push(read(map, path, deleted, root));
+                let own = match path.strip_prefix(&directory) {
+                    Ok(inside) => Path::new("/").join(inside),
+                    Err(_) => path.clone(),
+                };
+                mapped.push(read(map, path, own, deleted, root));
             }
         }
         let program = binary.map(|path| Loaded {
@@ -80,19 +87,19 @@ impl Files {
     }
 }
 
-fn read(map: &MemoryMap, path: PathBuf, deleted: bool, root: &Root) -> Mapped {
+fn read(map: &MemoryMap, path: PathBuf, own: PathBuf, deleted: bool, root: &Root) -> Mapped {
     let (start, end) = map.address;
     // The exact file, whatever its name refers to now; opening it this way takes privileges.
     let exact = File::open(root.process_file(&format!("map_files/{start:x}-{end:x}")));
     let file = match exact {
         Ok(file) => Some(file),
         Err(_) if deleted => None,
-        Err(_) => open(&path, root),
+        Err(_) => open(&own, root),
     };
     let metadata = file.as_ref().and_then(|file| file.metadata().ok());
     let identity = metadata.map(|metadata| (metadata.dev(), metadata.ino()));
     let contents = file.and_then(|file| Contents::of_file(file, &file_name(&path)));
-    Mapped { loaded: Loaded { path, contents, preloaded: false }, identity, deleted }
+    Mapped { loaded: Loaded { path, contents, preloaded: false }, own, identity, deleted }
 }
 
 /// Opens `path` as the process sees it.
@@ -150,9 +157,7 @@ impl Preloads {
     /// Which of them it is.
     fn named(&self, file: &Mapped) -> Option<usize> {
         let by_name = |path: &Path| {
-            path == file.loaded.path || {
-                !path.has_root() && file.loaded.is_called(&file_name(path))
-            }
+            path == file.own || { !path.has_root() && file.loaded.is_called(&file_name(path)) }
         };
         let named = self.entries.iter().position(|(path, identity)| {
             by_name(path) || (identity.is_some() && *identity == file.identity)

@@ -39,6 +39,11 @@ impl Root {
         self.at(format!("/proc/{}/{name}", self.process))
     }
 
+    /// Returns the directory that is the process's root, as this process names it.
+    pub fn process_directory(&self) -> PathBuf {
+        fs::read_link(self.process_file("root")).unwrap_or_else(|_| "/".into())
+    }
+
     /// Returns the text of a file, trimmed.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(fs::read_to_string(self.at(path)).ok()?.trim().to_owned())
