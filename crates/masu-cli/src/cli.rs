@@ -262,7 +262,7 @@ pub struct Bench {
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
 
-    /// Accept any exit status, as long as it is the same under every allocator
+    /// Accept any exit status or signal, as long as it is the same under every allocator
     #[arg(short, long)]
     pub ignore_failure: bool,
 

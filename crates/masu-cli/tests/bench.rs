@@ -78,6 +78,13 @@ fn a_program_that_fails_by_itself_is_refused() {
     assert!(said.contains("fails on the system's own malloc: exit status 4: no"), "{said}");
     assert!(said.contains("--ignore-failure"), "{said}");
     ended(bench(&fixture).args(["-i", "--", "sh", "-c", "exit 4"]), 0);
+    let killed = ["--", "sh", "-c", "kill -9 $$"];
+    let (_, said) = ended(bench(&fixture).args(killed), 125);
+    assert!(said.contains("ended by SIGKILL") && said.contains("--ignore-failure"), "{said}");
+    ended(bench(&fixture).arg("-i").args(killed), 0);
+    let script = "case $LD_PRELOAD in *witness*) kill -11 $$;; *) kill -9 $$;; esac";
+    let (out, _) = ended(bench(&fixture).args(["-i", "--", "sh", "-c", script]), 1);
+    assert!(out.contains("Out of the race: masu ended by SIGSEGV"), "{out}");
 }
 
 #[test]
@@ -88,6 +95,7 @@ fn a_program_that_hangs_is_stopped() {
     let start = Instant::now();
     let (_, said) = ended(command.args(["--timeout", "300ms", "--", "sleep", "60"]), 125);
     assert!(said.contains("stopped after 0.3 s"), "{said}");
+    assert!(said.contains("--timeout") && !said.contains("--ignore-failure"), "{said}");
     assert!(start.elapsed() < Duration::from_secs(30));
 }
 

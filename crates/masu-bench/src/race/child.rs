@@ -180,11 +180,10 @@ impl Finished {
         all_of(&mut self.output)
     }
 
-    /// The failure that its end is, unless it exited with `expected`.
-    pub fn unexpected(&mut self, expected: i32) -> Option<Failure> {
-        let status = self.status;
-        match (status.code(), status.signal()) {
-            (Some(code), _) if code == expected => None,
+    /// The failure that its end is, unless it ended as `expected`, with a core file or without.
+    pub fn unexpected(&mut self, expected: ExitStatus) -> Option<Failure> {
+        match (self.status.code(), self.status.signal()) {
+            end if end == (expected.code(), expected.signal()) => None,
             (Some(status), _) => Some(Failure::Exit { status, words: self.last_words() }),
             (None, number) => {
                 Some(Failure::Signal { number: number.unwrap_or(0), words: self.last_words() })

@@ -103,7 +103,7 @@ fn count(task: &Task, arm: &Arm, scale: f64, until: Until) -> Result<u64> {
     let command = under_callgrind(task, arm, scale, out.path())?;
     let mut finished = child::run(command, &Watch::default(), until)
         .map_err(|failure| anyhow::anyhow!("{failure}"))?;
-    let expected = task.status().or(finished.status.code()).unwrap_or(0);
+    let expected = task.status().unwrap_or(finished.status);
     ensure!(finished.unexpected(expected).is_none(), "it fails under valgrind");
     if let Kind::Work(_) = task.kind {
         let served = own_report(&finished.text(), arm, &mut Sample::default());

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -51,7 +51,7 @@ pub struct Foreign {
     pub arguments: Vec<OsString>,
     /// What it reads on standard input; otherwise nothing.
     pub input: Option<PathBuf>,
-    /// Whether any exit status will do, as long as it is the same everywhere.
+    /// Whether any exit status or signal will do, as long as it is the same everywhere.
     pub any_status: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct Checked {
 /// What a run printed and how it ended.
 #[derive(Debug)]
 pub struct Printed {
-    status: i32,
+    status: ExitStatus,
     content: Content,
 }
 
@@ -81,7 +81,7 @@ enum Content {
 
 impl Printed {
     /// The status it ended with.
-    pub fn status(&self) -> i32 {
+    pub fn status(&self) -> ExitStatus {
         self.status
     }
 
@@ -114,7 +114,7 @@ pub struct Conditions<'c> {
     /// When it is given up.
     pub until: Until<'c>,
     /// The status it has to end with; none if that is not known yet.
-    pub status: Option<i32>,
+    pub status: Option<ExitStatus>,
     /// Objects that must not be loaded: the other arms'.
     pub others: &'c [PathBuf],
     /// What is looked at beside the time.
@@ -142,10 +142,10 @@ impl Task {
     }
 
     /// The status that its runs end with, where it is known from the start.
-    pub fn status(&self) -> Option<i32> {
+    pub fn status(&self) -> Option<ExitStatus> {
         match &self.kind {
             Kind::Command(command) if command.any_status => None,
-            _ => Some(0),
+            _ => Some(ExitStatus::default()),
         }
     }
 
@@ -172,7 +172,7 @@ impl Task {
             let reason = finished.last_words();
             return Err(Failure::Start { reason });
         }
-        let status = finished.status.code().unwrap_or(-1);
+        let status = finished.status;
         if let Some(failure) = finished.unexpected(conditions.status.unwrap_or(status)) {
             return Err(failure);
         }

@@ -21,7 +21,11 @@ pub fn sentence(results: &Results, measured: &Measured) -> String {
         };
     }
     if let ([only], []) = (best.as_slice(), rest.as_slice()) {
-        return format!("Nobody wins: only {} ran it without a failure.", name(only));
+        let failed = results.shown().any(|arm| measured.failure(arm).is_some());
+        return match failed {
+            true => format!("Nobody wins: only {} ran it without a failure.", name(only)),
+            false => format!("Nobody wins yet: only {} has run it.", name(only)),
+        };
     }
     if standing.noise.is_none() {
         return "Nobody wins yet: measuring how much two entries of the same allocator differ takes two rounds of \
@@ -173,6 +177,12 @@ mod tests {
         assert_eq!(nothing, "Nobody wins: nothing was timed.");
         let one = said(&[1.0; 8], &nan, &nan);
         assert_eq!(one, "Nobody wins: only masu ran it without a failure.");
+    }
+
+    /// As when the time is up.
+    #[test]
+    fn who_has_not_run_has_not_failed() {
+        assert_eq!(said(&[1.0; 8], &[], &[]), "Nobody wins yet: only masu has run it.");
     }
 
     /// As after Ctrl-C before anybody's second entry had its turn.

@@ -14,6 +14,7 @@ use std::sync::atomic::AtomicBool;
 
 use masu_bench::progress::Progress;
 use masu_bench::race::results::{Results, schema};
+use masu_bench::race::sample::Failure as Broken;
 use masu_bench::race::{self, Plan};
 use masu_bench::report::{Style, render};
 
@@ -105,10 +106,19 @@ fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
     for (measured, task) in results.workloads.iter().zip(&plan.tasks) {
         if let Some((_, failure)) = measured.failure(plan.system()) {
             let problem = format!("`{}` fails on the system's own malloc: {failure}", task.about);
-            return Err(Failure::new(REFUSED, problem).remedy(
-                "if that is expected, --ignore-failure accepts any exit status that is the\n\
-                 same under every allocator; --timeout sets how long a run may take",
-            ));
+            let refused = Failure::new(REFUSED, problem);
+            return Err(match failure {
+                Broken::Timeout { .. } => refused.remedy("--timeout sets how long a run may take"),
+                Broken::Exit { .. } | Broken::Signal { .. } if task.status().is_some() => refused
+                    .remedy(
+                        "if that is expected, --ignore-failure accepts any exit status or signal\n\
+                         that is the same under every allocator",
+                    ),
+                Broken::Exit { .. } | Broken::Signal { .. } => {
+                    refused.remedy("an earlier run of it ended otherwise")
+                }
+                _ => refused,
+            });
         }
     }
     Ok(())

@@ -3,6 +3,10 @@ use super::*;
 static NEVER: AtomicBool = AtomicBool::new(false);
 const LONG: Until = Until { limit: Duration::from_secs(20), stop: &NEVER };
 
+fn exit(code: i32) -> ExitStatus {
+    ExitStatus::from_raw(code << 8)
+}
+
 fn shell(script: &str, until: Until) -> Result<Finished, Failure> {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::null());
@@ -13,7 +17,7 @@ fn shell(script: &str, until: Until) -> Result<Finished, Failure> {
 fn output_and_cost_of_a_good_run() {
     let script = "echo hello; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
     let mut finished = shell(script, LONG).unwrap();
-    assert_eq!(finished.unexpected(0), None);
+    assert_eq!(finished.unexpected(exit(0)), None);
     assert_eq!(finished.text(), "hello\n");
     assert!(finished.usage.minor_faults > 0);
     assert!(finished.usage.user + finished.usage.system > Duration::ZERO);
@@ -34,14 +38,20 @@ fn instructions_grow_with_the_work_where_they_are_counted() {
 #[test]
 fn a_failing_command_reports_status_and_last_words() {
     let mut finished = shell("echo first >&2; echo boom >&2; exit 3", LONG).unwrap();
-    assert_eq!(finished.unexpected(0), Some(Failure::Exit { status: 3, words: "boom".into() }));
-    assert_eq!(finished.unexpected(3), None);
+    assert_eq!(
+        finished.unexpected(exit(0)),
+        Some(Failure::Exit { status: 3, words: "boom".into() })
+    );
+    assert_eq!(finished.unexpected(exit(3)), None);
 }
 
 #[test]
 fn a_crash_reports_the_signal() {
-    let failure = shell("kill -SEGV $$", LONG).unwrap().unexpected(0);
+    let mut finished = shell("kill -SEGV $$", LONG).unwrap();
+    let failure = finished.unexpected(exit(0));
     assert_eq!(failure, Some(Failure::Signal { number: libc::SIGSEGV, words: String::new() }));
+    assert_eq!(finished.unexpected(ExitStatus::from_raw(libc::SIGSEGV)), None);
+    assert!(finished.unexpected(ExitStatus::from_raw(libc::SIGKILL)).is_some());
 }
 
 /// Whether the process whose id is in the file has ended, or will soon be reaped.
