@@ -27,11 +27,19 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start((columns, rows): (usize, usize), arguments: &str) -> Terminal {
+    fn start(size: (usize, usize), arguments: &str) -> Terminal {
+        let command = command();
+        Terminal::run(
+            size,
+            &format!("{} {arguments}; echo ended with $?; read x", command.display()),
+        )
+    }
+
+    /// A terminal with a script.
+    fn run((columns, rows): (usize, usize), line: &str) -> Terminal {
         let terminal = Terminal { place: scratch(), columns };
-        let line = format!("{} {arguments}; echo ended with $?; read x", command().display());
         let size = [columns.to_string(), rows.to_string()];
-        terminal.tmux(&["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", &line]);
+        terminal.tmux(&["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", line]);
         terminal
     }
 
@@ -71,6 +79,11 @@ impl Terminal {
 
     fn press(&self, key: &str) {
         self.tmux(&["send-keys", key]);
+    }
+
+    /// Whether the terminal is as programs expect it: not on its second screen, and with a cursor.
+    fn is_restored(&self) -> bool {
+        self.tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]) == "0 1\n"
     }
 
     /// Waits until something is visible.
@@ -214,6 +227,44 @@ fn top_answers_to_its_keys() {
             assert_eq!(engines[0].profile_state(&memory).expect("readable").rate, 0);
         }
     }
+}
+
+#[test]
+fn top_leaves_the_terminal_as_it_was_when_a_signal_ends_it() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // However seldom it looks.
+        let top = Terminal::start(SIZES[0], "top --every 10h");
+        top.shows(|screen| screen.contains("q quit"));
+        assert!(!top.is_restored());
+        let shell = top.tmux(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.trim();
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"));
+        let process = children.expect("it waits").trim().parse().expect("one child");
+        // SAFETY: a process of this test.
+        unsafe { libc::kill(process, signal) };
+        top.shows(|screen| screen.contains(&format!("ended with {}", 128 + signal)));
+        assert!(top.is_restored());
+    }
+}
+
+#[test]
+fn top_is_suspended_like_any_job() {
+    let script = format!(
+        "set -m; {} top --every 10h; echo stopped with $?; read x; fg; echo ended with $?; read x",
+        command().display()
+    );
+    let top = Terminal::run(SIZES[0], &script);
+    top.shows(|screen| screen.contains("q quit"));
+    // Only keys alone do something.
+    top.press("C-q");
+    top.press("C-z");
+    top.shows(|screen| screen.contains(&format!("stopped with {}", 128 + libc::SIGTSTP)));
+    assert!(top.is_restored());
+    top.press("Enter");
+    top.shows(|screen| screen.contains("masu top ") && screen.contains("q quit"));
+    top.press("q");
+    top.shows(|screen| screen.contains("ended with 0"));
+    assert!(top.is_restored());
 }
 
 #[test]

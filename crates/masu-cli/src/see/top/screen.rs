@@ -1,14 +1,20 @@
 //! The list on a terminal.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use libc::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 use ratatui::{DefaultTerminal, Frame};
+use signal_hook::flag::register_usize;
+use signal_hook::low_level::emulate_default_handler;
 
 use super::list::List;
 use super::sites::Sites;
@@ -33,15 +39,44 @@ struct Screen {
     said: String,
 }
 
-/// Draws until the user ends it, and returns the exit code.
+/// Signals that end a command. The terminal is restored first.
+const ENDS: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+/// Such a signal is seen after so long.
+const ALERT: Duration = Duration::from_millis(100);
+
+/// Draws until the user or a signal ends it, and returns the exit code.
 pub fn run(list: List, every: Duration) -> Result<u8, Failure> {
     let failed =
         |error: io::Error| Failure::new(REFUSED, format!("cannot draw on this terminal: {error}"));
+    let signal = Arc::new(AtomicUsize::new(0));
+    for end in ENDS {
+        register_usize(end, Arc::clone(&signal), end as usize).map_err(failed)?;
+    }
     let mut terminal = ratatui::try_init().map_err(failed)?;
-    let done = Screen::of(list).stay(&mut terminal, every);
-    ratatui::restore();
+    let done = Screen::of(list).stay(&mut terminal, every, &signal);
+    // It may be gone.
+    let _ = restore(&mut terminal);
+    if let signal @ 1.. = signal.load(Relaxed) {
+        let _ = emulate_default_handler(signal as i32);
+    }
     done.map_err(failed)?;
     Ok(0)
+}
+
+/// Makes the terminal what it was.
+fn restore(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    terminal.show_cursor()?;
+    ratatui::try_restore()
+}
+
+/// Leaves the terminal to the shell until the shell continues this job.
+fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    restore(terminal)?;
+    // As the terminal would do it: in all processes of the job.
+    // SAFETY: it has no conditions.
+    unsafe { libc::kill(0, SIGTSTP) };
+    *terminal = ratatui::try_init()?;
+    terminal.clear()
 }
 
 /// What the columns need: the longest figures of their kinds. The last ones are the first that a narrow terminal lacks.
@@ -96,27 +131,38 @@ impl Screen {
         }
     }
 
-    fn stay(&mut self, terminal: &mut DefaultTerminal, every: Duration) -> io::Result<()> {
+    /// Draws until a key or a signal ends it.
+    fn stay(
+        &mut self,
+        terminal: &mut DefaultTerminal,
+        every: Duration,
+        signal: &AtomicUsize,
+    ) -> io::Result<()> {
         let mut last = Instant::now();
-        loop {
+        while signal.load(Relaxed) == 0 {
             self.show_sites();
             terminal.draw(|frame| self.draw(frame))?;
-            if event::poll(every.saturating_sub(last.elapsed()))? {
+            if event::poll(every.saturating_sub(last.elapsed()).min(ALERT))? {
                 if let Event::Key(key) = event::read()?
                     && key.kind != KeyEventKind::Release
                 {
-                    let interrupt = key.code == KeyCode::Char('c')
-                        && key.modifiers.contains(KeyModifiers::CONTROL);
-                    if interrupt || !self.key(key.code) {
+                    let other = KeyModifiers::CONTROL | KeyModifiers::ALT;
+                    let goes_on = match key.code {
+                        code if !key.modifiers.intersects(other) => self.key(code),
+                        KeyCode::Char('z') => suspend(terminal).map(|()| true)?,
+                        code => code != KeyCode::Char('c'),
+                    };
+                    if !goes_on {
                         return Ok(());
                     }
                 }
-            } else {
+            } else if last.elapsed() >= every {
                 self.list.look();
                 self.find_chosen();
                 last = Instant::now();
             }
         }
+        Ok(())
     }
 
     /// Shows the profile once it is finished and nothing else is shown.
