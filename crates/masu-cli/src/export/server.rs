@@ -1,11 +1,12 @@
-//! Connections: each has a thread while it lasts. A few dozen are served at once, and silent clients are disconnected.
+//! Connections: each has a thread while it lasts. A few dozen are served at once: for one more, the one that has waited
+//! longest for its client goes. Silent and slow clients are disconnected.
 
-use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Read};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,10 +17,14 @@ use super::http::{self, Answer, Nothing, Request};
 
 /// Maximum number of connections.
 const MOST: usize = 64;
-/// How long one may be silent or slow: scrapers keep theirs open between scrapes.
+/// How long one may be silent: scrapers keep theirs open between scrapes.
 const SILENCE: Duration = Duration::from_secs(120);
+/// How long a request may take from its first byte to its last.
+const HEAD: Duration = Duration::from_secs(10);
 /// How long a client may take to read an answer.
 const SLOW: Duration = Duration::from_secs(10);
+/// How long one that is refused is listened to.
+const LINGER: Duration = Duration::from_secs(1);
 /// How long answers in progress may take after the exporter is told to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
 
@@ -53,7 +58,7 @@ pub fn stop(stopped: &Arc<AtomicBool>) -> io::Result<UnixStream> {
 /// Serves until `stop` is readable.
 pub fn serve(listener: &TcpListener, stop: &UnixStream, handler: Arc<Handler>) {
     // Connections, and the number of them being answered.
-    let (open, busy) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (open, busy) = (Arc::new(Open::default()), Arc::new(AtomicUsize::new(0)));
     let _ = listener.set_nonblocking(true);
     loop {
         let mut waits = [
@@ -66,12 +71,11 @@ pub fn serve(listener: &TcpListener, stop: &UnixStream, handler: Arc<Handler>) {
         }
         match listener.accept() {
             Ok((stream, _)) => {
-                let (handler, busy, opened) = (handler.clone(), busy.clone(), Guard::one_of(&open));
-                let is_one_too_many = open.load(Ordering::Acquire) > MOST;
+                let stream = Arc::new(stream);
+                let (handler, busy, place) = (handler.clone(), busy.clone(), open.admit(&stream));
                 // If no thread can be started, the connection is closed.
                 let _ = thread::Builder::new().name("connection".into()).spawn(move || {
-                    let _opened = opened;
-                    let _ = connection(stream, is_one_too_many, &busy, &*handler);
+                    let _ = connection(&stream, place, &busy, &*handler);
                 });
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -82,6 +86,75 @@ pub fn serve(listener: &TcpListener, stop: &UnixStream, handler: Arc<Handler>) {
     let start = Instant::now();
     while busy.load(Ordering::Acquire) > 0 && start.elapsed() < FAREWELL {
         thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The connections, and since when each waits for its client; none while its answer is made.
+#[derive(Default)]
+struct Open(Mutex<Vec<(Arc<TcpStream>, Option<Instant>)>>);
+
+impl Open {
+    fn all(&self) -> MutexGuard<'_, Vec<(Arc<TcpStream>, Option<Instant>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a place for a connection, if need be that of the one that has waited longest. There is none if all are
+    /// being answered.
+    fn admit(self: &Arc<Self>, stream: &Arc<TcpStream>) -> Option<Place> {
+        let mut all = self.all();
+        if all.len() >= MOST {
+            let waits = all.iter().enumerate().filter_map(|(at, one)| Some((one.1?, at)));
+            let (_, longest) = waits.min()?;
+            let _ = all.swap_remove(longest).0.shutdown(Shutdown::Both);
+        }
+        all.push((stream.clone(), Some(Instant::now())));
+        Some(Place { open: self.clone(), stream: stream.clone() })
+    }
+}
+
+/// The place of a connection among the others.
+struct Place {
+    open: Arc<Open>,
+    stream: Arc<TcpStream>,
+}
+
+impl Place {
+    /// Whether it is still there; from now on it waits, or does not.
+    fn keeps(&self, waits: bool) -> bool {
+        let mut all = self.open.all();
+        let own = all.iter_mut().find(|one| Arc::ptr_eq(&one.0, &self.stream));
+        own.map(|one| one.1 = waits.then(Instant::now)).is_some()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.open.all().retain(|one| !Arc::ptr_eq(&one.0, &self.stream));
+    }
+}
+
+/// The bytes of one request, as long as they come in time.
+struct Patient<'s> {
+    stream: &'s TcpStream,
+    /// When its first byte was there.
+    begun: Option<Instant>,
+    /// How long it may take from then on.
+    most: Duration,
+}
+
+impl Read for Patient<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = match self.begun {
+            None => SILENCE,
+            Some(begun) => self.most.saturating_sub(begun.elapsed()),
+        };
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let n = self.stream.read(bytes)?;
+        self.begun.get_or_insert_with(Instant::now);
+        Ok(n)
     }
 }
 
@@ -102,34 +175,36 @@ impl Drop for Guard {
 }
 
 fn connection(
-    mut stream: TcpStream,
-    is_one_too_many: bool,
+    mut stream: &TcpStream,
+    place: Option<Place>,
     busy: &Arc<AtomicUsize>,
     handler: &Handler,
 ) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE))?;
     stream.set_write_timeout(Some(SLOW))?;
-    if is_one_too_many {
-        return Answer::refusal(503, "too many connections; try again").write(
-            &mut stream,
-            false,
-            false,
-        );
-    }
+    let Some(place) = place else {
+        Answer::refusal(503, "too many connections; try again").write(&mut stream, false, false)?;
+        stream.shutdown(Shutdown::Write)?;
+        // Closed with something unread, it would be reset, and its client might not see the answer.
+        let mut rest = Patient { stream, begun: Some(Instant::now()), most: LINGER };
+        return io::copy(&mut rest, &mut io::sink()).map(|_| ());
+    };
     let mut rest = Vec::new();
     loop {
-        match http::read(&mut stream, &mut rest) {
-            Ok(request) => {
+        let begun = (!rest.is_empty()).then(Instant::now);
+        match http::read(&mut Patient { stream, begun, most: HEAD }, &mut rest) {
+            Ok(request) if place.keeps(false) => {
                 let _busy = Guard::one_of(busy);
-                let answer = handler(&request, &|| is_closed(&stream));
+                let answer = handler(&request, &|| is_closed(stream));
+                // Its reader may be as slow as its writer.
+                place.keeps(true);
                 answer.write(&mut stream, request.is_head, request.stays)?;
                 if !request.stays {
                     return Ok(());
                 }
             }
-            Err(Nothing::Ended) => return Ok(()),
+            Ok(_) | Err(Nothing::Ended) => return Ok(()),
             Err(Nothing::Refused(answer)) => return answer.write(&mut stream, false, false),
         }
     }
@@ -196,17 +271,67 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_few_dozen_connections_are_refused() {
+    fn a_new_connection_takes_the_place_of_the_one_that_was_silent_longest() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, _stopper) = UnixStream::pair().unwrap();
+        let (begins, begun) = std::sync::mpsc::channel();
+        let (go, goes) = std::sync::mpsc::channel::<()>();
+        let goes = Mutex::new(goes);
         thread::spawn(move || {
-            serve(&listener, &stop, Arc::new(|_, _| Answer::of(http::TEXT, &b""[..])))
+            let handler = move |request: &Request, _: &Gone<'_>| {
+                if request.path == "/slow" {
+                    begins.send(()).unwrap();
+                    let _ = goes.lock().unwrap().recv();
+                }
+                Answer::of(http::TEXT, &b"yes"[..])
+            };
+            serve(&listener, &stop, Arc::new(handler))
         });
-        let _open: Vec<_> = (0..MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let mut one_more = TcpStream::connect(address).unwrap();
-        let mut text = String::new();
-        one_more.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+        let ask = |path: &str| {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").unwrap();
+            stream
+        };
+        let text = |mut stream: TcpStream| {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        let mut silent: Vec<_> = (0..MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for _ in 0..3 {
+            assert!(text(ask("/healthz")).starts_with("HTTP/1.1 200 "));
+        }
+        assert_eq!(text(silent.remove(0)), "", "the first was closed");
+        // Those that are answered stay.
+        let slow: Vec<_> = (0..MOST).map(|_| ask("/slow")).collect();
+        for _ in 0..MOST {
+            begun.recv().unwrap();
+        }
+        assert!(text(ask("/healthz")).starts_with("HTTP/1.1 503 "));
+        drop(go);
+        for stream in slow {
+            assert!(text(stream).ends_with("yes"));
+        }
+        drop(silent);
+    }
+
+    #[test]
+    fn a_request_that_drips_ends() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut drips = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        drips.write_all(b"GET / HTTP/1.1\r\n").unwrap();
+        let dripping = thread::spawn(move || {
+            while drips.write_all(b"a").is_ok() {
+                thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let (start, most) = (Instant::now(), Duration::from_millis(100));
+        let request = http::read(&mut Patient { stream: &stream, begun: None, most }, &mut vec![]);
+        assert!(matches!(request, Err(Nothing::Ended)), "{request:?}");
+        assert!(start.elapsed() >= most);
+        drop(stream);
+        dripping.join().unwrap();
     }
 }
