@@ -49,6 +49,19 @@ fn the_environment_configures() {
     run("conf_background_is_off").env("MALLOC_CONF", "background_thread:false").run().success();
 }
 
+/// `MASU_VERBOSE` names the string that set a key.
+#[test]
+fn values_from_the_environment_are_said_to_be() {
+    let conf = "stats_print:false,dirty_decay_ms:2000,background_thread:false,prof:true";
+    let run = run("conf_decay_is_default").env("MALLOC_CONF", conf).env("MASU_VERBOSE", "1");
+    let said = run.run().stderr;
+    for key in ["decay", "background_thread", "show_stats", "prof", "prof_rate"] {
+        let row = said.lines().find(|line| line.split_whitespace().nth(1) == Some(key));
+        assert!(row.is_some_and(|row| row.ends_with(" MALLOC_CONF")), "{key}: {said}");
+    }
+    assert!(said.contains("  budget              4MiB        built-in\n"), "{said}");
+}
+
 #[test]
 fn what_has_no_meaning_is_passed_over() {
     for nonsense in ["", ",", ":", "dirty_decay_ms", "dirty_decay_ms:x", "a:b,c:d:e,", "=,:,"] {

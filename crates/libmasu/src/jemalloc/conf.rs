@@ -10,7 +10,7 @@
 //! | `experimental_infallible_new` | [`crate::infallible`] |
 //!
 //! All other keys tune parts that do not exist, and are ignored. A key set here overrides a policy,
-//! and is reported as set by the program. The environment overrides the program's own string, and
+//! and is reported as set by that string. The environment overrides the program's own string, and
 //! `MASU_…` overrides both. Only this file knows about these two sources.
 
 use crate::process::Environment;
@@ -29,10 +29,10 @@ pub unsafe fn read(environment: Environment, secure: bool) -> Config {
     // SAFETY: if the program has this variable, it is a pointer to a string, or null.
     unsafe {
         if !program.is_null() && !(*program).is_null() {
-            apply(&mut config, CStr::from_ptr(*program).to_bytes());
+            apply(&mut config, CStr::from_ptr(*program).to_bytes(), Origin::Program);
         }
         if !secure && let Some(value) = find(environment) {
-            apply(&mut config, value);
+            apply(&mut config, value, Origin::MallocConf);
         }
     }
     config
@@ -64,7 +64,8 @@ unsafe fn find(mut environment: Environment) -> Option<&'static [u8]> {
 #[cold]
 #[inline(never)]
 #[unsafe(link_section = "masu_door")]
-fn apply(config: &mut Config, list: &[u8]) {
+fn apply(config: &mut Config, list: &[u8], origin: Origin) {
+    let mut profiles = false;
     for pair in list.split(|&b| b == b',') {
         let mut parts = pair.splitn(2, |&b| b == b':');
         let (Some(key), Some(value)) = (parts.next(), parts.next()) else { continue };
@@ -72,7 +73,7 @@ fn apply(config: &mut Config, list: &[u8]) {
             b"dirty_decay_ms" => {
                 if let Some(Ok(decay)) = integer(value).map(super::tree::milliseconds) {
                     config.decay = decay;
-                    config.origins.decay = Origin::Program;
+                    config.origins.decay = origin;
                 }
             }
             b"background_thread" => {
@@ -81,21 +82,23 @@ fn apply(config: &mut Config, list: &[u8]) {
                     b"false" => BackgroundThread::Off,
                     _ => continue,
                 };
-                config.origins.background_thread = Origin::Program;
+                config.origins.background_thread = origin;
             }
             b"stats_print" => {
                 config.show_stats =
                     if value == b"true" { Statistics::Text } else { Statistics::Off };
+                config.origins.show_stats = origin;
             }
             b"prof" | b"prof_active" | b"prof_final" | b"prof_prefix" | b"lg_prof_sample" => {
                 super::prof::set(key, value);
+                profiles = true;
             }
             b"experimental_infallible_new" => crate::infallible::set(value == b"true"),
             _ => {}
         }
     }
-    if super::prof::is_wanted() {
-        super::prof::configure(config);
+    if profiles && super::prof::is_wanted() {
+        super::prof::configure(config, origin);
     }
 }
 

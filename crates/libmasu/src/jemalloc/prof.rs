@@ -100,12 +100,12 @@ const MOST_LG: usize = 62;
 /// Applies the keys to the engine's configuration.
 #[cold]
 #[inline(never)]
-pub fn configure(config: &mut Config) {
+pub fn configure(config: &mut Config, origin: Origin) {
     config.prof_rate = rate();
-    config.origins.prof_rate = Origin::Program;
+    config.origins.prof_rate = origin;
     if begins_active() {
         config.prof = true;
-        config.origins.prof = Origin::Program;
+        config.origins.prof = origin;
     }
 }
 

@@ -113,7 +113,8 @@ impl Config {
             match self.origin(*key) {
                 Origin::Variable => text.str("MASU_").upper(name),
                 Origin::Command => text.str("masu's command line"),
-                origin => text.bytes(nth("built-in policy program MASU_CONF", origin as usize)),
+                origin => text
+                    .bytes(nth("built-in policy program MALLOC_CONF MASU_CONF", origin as usize)),
             };
             text.line();
         }

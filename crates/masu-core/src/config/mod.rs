@@ -8,7 +8,7 @@
 //!
 //! `MASU_CONF` is a list of `key:value` (or `key=value`) separated by commas. Every key also has its own variable,
 //! `MASU_` and the key in capitals, which takes precedence: built-in default < policy < what the program was compiled
-//! with < `MASU_CONF` < variable. Case does not matter, and `.` and `-` count as `_` in keys.
+//! with < `MASU_CONF` < variable. The case of keys and values does not matter, and `.` and `-` count as `_` in keys.
 //!
 //! The command `masu` passes its own options on as variables, and names them in `MASU_CONF_COMMAND`, a list like
 //! `MASU_CONF`. It sets nothing: it only records the origin of variables with these values.
@@ -47,6 +47,8 @@ pub enum Origin {
     Policy,
     /// What the program was compiled with.
     Program,
+    /// jemalloc's `MALLOC_CONF`, which only the door that has jemalloc's names reads.
+    MallocConf,
     /// The list `MASU_CONF`.
     List,
     /// The key's own variable.
