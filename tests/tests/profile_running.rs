@@ -294,7 +294,7 @@ fn the_shortest_programs_have_a_profile_and_their_own_codes() {
     let place = scratch();
     let at = |name: &str| place.path().join(name);
     fs::write(at("short.c"), SHORT).expect("written");
-    let program = Compile::with("cc").flags(["-O0"]).file(&at("short.c")).build();
+    let program = Compile::with("cc").flags(["-O0"]).file(at("short.c")).build();
     let (program, file) = (program.path().to_string_lossy(), at("a.prof"));
     let library = library().expect("masu").to_string_lossy();
     for (command, code) in

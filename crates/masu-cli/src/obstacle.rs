@@ -47,6 +47,8 @@ impl Obstacle {
     }
 }
 
+/// The identifier of findings about files that cannot be read.
+pub const READABLE: &str = "program.readable";
 /// The identifier of [`php`]'s finding, which a run of the program can disprove.
 pub const EXTENSIONS: &str = "program.extensions";
 
@@ -70,12 +72,15 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
         Err(Unreadable::NotElf) => return obstacles,
         Err(Unreadable::Closed(error)) => {
             let what = format!("cannot be read ({error}), so nothing about it was checked");
-            obstacles.push(Obstacle::new("program.readable", Unknown, what));
+            obstacles.push(
+                Obstacle::new(READABLE, Unknown, what)
+                    .remedy("ask as a user who may read it, or with --run, which starts it"),
+            );
             return obstacles;
         }
         Err(Unreadable::Damaged(error)) => {
             let what = format!("is damaged: {error}");
-            obstacles.push(Obstacle::new("program.readable", Stops, what));
+            obstacles.push(Obstacle::new(READABLE, Stops, what));
             return obstacles;
         }
     };

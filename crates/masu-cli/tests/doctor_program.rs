@@ -178,6 +178,50 @@ fn programs_with_rights() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// Root may read every file, so another user asks.
+#[test]
+fn a_program_that_cannot_be_read() {
+    let fixture = Fixture::new();
+    let library = fixture.cc(
+        "libmasu.so",
+        &["-shared", "-fPIC"],
+        "#include <stdio.h>\nvoid *malloc(unsigned long n) { (void)n; return 0; }\n\
+         __attribute__((constructor)) static void start(void) {\n\
+         fputs(\"masu: effective configuration\\n\", stderr); }",
+    );
+    let source = "#include <unistd.h>\nint main(void) { return write(1, \"ok\", 2) < 0; }";
+    let program = fixture.cc("closed", &[], source);
+    set_mode(&program, 0o111);
+    set_mode(&fixture.path(""), 0o755);
+    let masu = fixture.path("masu");
+    copy(env!("CARGO_BIN_EXE_masu"), &masu);
+    let ask = |options: &[&str], code: i32| -> Value {
+        let mut command = Process::new(&masu);
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command.args(["doctor", "--json", "--lib"]).arg(&library).args(options);
+        command.env_remove("LD_LIBRARY_PATH").current_dir(fixture.path(""));
+        let output = command.arg("--").arg(&program).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stdout(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let json = ask(&[], 1);
+    assert_eq!(json["effect"], Value::Null);
+    let headline = json["headline"].as_str().unwrap();
+    assert!(headline.starts_with("It is not known whether masu would take effect"), "{headline}");
+    let all = json["findings"].as_array().unwrap();
+    let about: Vec<_> =
+        all.iter().filter(|it| it["id"].as_str().unwrap().starts_with("program.")).collect();
+    assert_eq!(about.len(), 1, "{about:?}");
+    let found = finding(&json, "program.readable");
+    assert!(found.sentence.starts_with("`closed` cannot be read (Permission denied"), "{found:?}");
+    // Starting it takes no right to read it.
+    let json = ask(&["--run"], 0);
+    assert_eq!(json["effect"], true);
+    assert!(findings(&json, "program.readable").is_empty());
+}
+
 #[test]
 fn programs_of_other_worlds() {
     let fixture = Fixture::new();

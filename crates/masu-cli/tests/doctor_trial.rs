@@ -57,7 +57,9 @@ fn a_trial_sees_a_crash_and_whose_it_is() {
     let only_under = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n\
         if (getenv(\"LD_PRELOAD\")) { fputs(\"free(): invalid pointer\\n\", stderr); abort(); } }";
     let program = fixture.cc("only-under", &[], only_under);
-    let found = finding(&trial(&library, &program, 1), "program.run");
+    let seen = trial(&library, &program, 1);
+    assert_eq!(seen["headline"], format!("`{}` would crash on masu.", program.display()));
+    let found = finding(&seen, "program.run");
     assert_eq!(found.severity, Severity::Problem);
     let said =
         "ended with SIGABRT, which does not happen without masu. It said: free(): invalid pointer";
@@ -102,6 +104,9 @@ fn php_with_extensions() {
     fs::write(&ini, "; configuration\nextension = ctype.so\n").unwrap();
     let seen = ask(&[], &fixture.witness(), &old, 1);
     assert_eq!(seen["effect"], false);
+    let name = old.display();
+    assert_eq!(seen["headline"], format!("`{name}` would crash on masu."));
+    assert!(findings(&seen, "environment.preload").is_empty(), "{seen}");
     let found = finding(&seen, "program.extensions");
     assert_eq!(found.severity, Severity::Problem);
     assert!(
@@ -118,4 +123,6 @@ fn php_with_extensions() {
     let seen = trial(&speaker(&fixture), &old, 0);
     assert!(findings(&seen, "program.extensions").is_empty());
     assert_eq!(finding(&seen, "program.run").severity, Severity::Ok);
+    assert_eq!(seen["effect"], true);
+    assert!(finding(&seen, "environment.preload").fix.contains("masu run -- "));
 }

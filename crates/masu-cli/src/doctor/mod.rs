@@ -50,6 +50,7 @@ use ground::Ground;
 use order::Order;
 use report::Report;
 use root::Root;
+use target::Outlook;
 use text::Amount;
 
 /// No problems.
@@ -114,19 +115,31 @@ fn examine(order: &Order, id: Option<u32>) -> Result<Report, Failure> {
     let ground = Ground::read(&root);
     let mut findings = Vec::new();
     let library = find_library(order, &root, &mut findings)?;
-    let (mut program, mut process) = (None, None);
+    let (mut program, mut process, mut outlook) = (None, None, Outlook::Found);
 
     if let (false, Some(library)) = (order.command.is_empty(), &library) {
-        let (facts, found) = target::look(&order.command, library)?;
+        let (facts, found, expected) = target::look(&order.command, library)?;
         program = Some(facts);
         findings.extend(found);
+        outlook = expected;
         if order.run {
-            let seen = trial::run(&order.command, library);
-            // A trial run outweighs knowledge about other programs.
-            findings.retain(|finding| {
-                seen.severity != Severity::Ok || finding.id != obstacle::EXTENSIONS
-            });
+            let (seen, came) = trial::run(&order.command, library);
+            // A trial run outweighs knowledge about other programs, and ignorance.
+            if outlook == Outlook::Unknown || seen.severity == Severity::Ok {
+                let outweighed = [obstacle::EXTENSIONS, obstacle::READABLE];
+                findings.retain(|finding| !outweighed.contains(&finding.id));
+                outlook = came;
+            } else if came == Outlook::Crash {
+                outlook = came;
+            }
             findings.push(seen);
+        }
+        if outlook == Outlook::Crash {
+            // Nobody should follow the advice to preload it.
+            let advises = |finding: &Finding| {
+                finding.id == target::PRELOAD && finding.severity == Severity::Note
+            };
+            findings.retain(|finding| !advises(finding));
         }
     }
     if let Some(id) = id {
@@ -143,13 +156,23 @@ fn examine(order: &Order, id: Option<u32>) -> Result<Report, Failure> {
     let about = order.command.first().map(|name| name.to_string_lossy().into_owned());
     let about = program.as_ref().map(|program| program.name.clone()).or(about);
     let about = process.as_ref().map(process_name).or(about);
-    let effect = about.as_ref().map(|_| !findings.iter().any(prevents));
+    let known = about.as_ref().filter(|_| outlook != Outlook::Unknown);
+    let effect = known.map(|_| !findings.iter().any(prevents));
     let tense = match (&process, &program) {
         (Some(_), _) => Tense::Runs,
         (None, Some(program)) if program.preloaded || program.runs_on_masu() => Tense::Is,
         (None, _) => Tense::Would,
     };
-    let headline = headline(about.as_deref(), tense, effect, worst);
+    let headline = match (outlook, &about) {
+        (Outlook::Crash, Some(name)) if matches!(tense, Tense::Would) => {
+            format!("`{name}` would crash on masu.")
+        }
+        (Outlook::Crash, Some(name)) => format!("`{name}` crashes on masu."),
+        (Outlook::Unknown, Some(name)) => {
+            format!("It is not known whether masu would take effect in `{name}`.")
+        }
+        _ => headline(about.as_deref(), tense, effect, worst),
+    };
     Ok(Report {
         schema: report::SCHEMA,
         version: report::VERSION,

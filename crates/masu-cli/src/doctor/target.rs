@@ -52,8 +52,25 @@ impl Program {
     }
 }
 
+/// The identifier of findings about what `LD_PRELOAD` names.
+pub const PRELOAD: &str = "environment.preload";
+
+/// What becomes of a program on masu.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Outlook {
+    /// The findings say it.
+    Found,
+    /// It crashes.
+    Crash,
+    /// Nothing is known.
+    Unknown,
+}
+
 /// Examines the program that `command` starts.
-pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Finding>), Failure> {
+pub fn look(
+    command: &[OsString],
+    library: &Library,
+) -> Result<(Program, Vec<Finding>, Outlook), Failure> {
     let launched = launcher::look_through(command);
     let name = &launched.command[0];
     let path = program::find(name).map_err(|failure| failure.with_code(USAGE))?;
@@ -84,14 +101,18 @@ pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Fin
     let shown = file_name(&program.binary);
     let obstacles = obstacle::between(&program.binary, library);
     findings.extend(obstacles.iter().map(|obstacle| judge(&shown, obstacle)));
+    let has = |weight| obstacles.iter().any(|obstacle| obstacle.weight == weight);
+    if has(Weight::Unknown) {
+        return Ok((program, findings, Outlook::Unknown));
+    }
     // There is no point in asking about a program that cannot be loaded.
-    if stuck || obstacles.iter().any(|obstacle| obstacle.weight == Weight::Stops) {
+    if stuck || has(Weight::Stops) {
         if contents.as_ref().is_some_and(|contents| !contents.interpreted) {
             program.alone =
                 serving::first(&files(&program, contents.as_ref(), None, OsStr::new("")));
             program.malloc = program.alone.clone();
         }
-        return Ok((program, findings));
+        return Ok((program, findings, Outlook::Found));
     }
     findings.push(kind(&program, &shown));
     findings.extend(java(contents.as_deref(), &shown));
@@ -106,13 +127,13 @@ pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Fin
             program.malloc =
                 serving::first(&files(&program, contents.as_ref(), trace.as_ref(), &by_masu));
         }
-        return Ok((program, findings));
+        return Ok((program, findings, Outlook::Found));
     }
     findings.extend(rivals(&alone, preloaded, &masu));
     if let Some(finding) = kept(&launched, &shown, preloaded) {
         findings.push(finding);
         program.malloc = program.alone.clone();
-        return Ok((program, findings));
+        return Ok((program, findings, Outlook::Found));
     }
     if !preloaded && !launched.by_masu {
         let lost = trace.as_ref().and_then(|trace| only_by_masu(trace, &shown));
@@ -123,7 +144,8 @@ pub fn look(command: &[OsString], library: &Library) -> Result<(Program, Vec<Fin
         existing => preload::in_front(&library.path, existing.as_deref()),
     };
     findings.extend(ask_loader(&mut program, &shown, &value, &masu));
-    Ok((program, findings))
+    let outlook = if has(Weight::Ends) { Outlook::Crash } else { Outlook::Found };
+    Ok((program, findings, outlook))
 }
 
 /// Returns the LD_PRELOAD that the program would get.
@@ -244,9 +266,10 @@ fn ask(program: &Program, preload: &OsStr) -> Option<Trace> {
 pub fn judge(shown: &str, obstacle: &Obstacle) -> Finding {
     let sentence = format!("`{shown}` {}.", obstacle.what);
     let finding = match obstacle.weight {
-        Weight::Stops | Weight::Ends | Weight::Useless => Finding::problem(obstacle.id, sentence),
+        Weight::Stops | Weight::Ends | Weight::Useless | Weight::Unknown => {
+            Finding::problem(obstacle.id, sentence)
+        }
         Weight::Partial => Finding::warning(obstacle.id, sentence),
-        Weight::Unknown => Finding::note(obstacle.id, sentence),
     };
     match (obstacle.remedy, obstacle.weight) {
         (Some(remedy), _) => finding.fix(remedy.replace('\n', " ")),
@@ -309,7 +332,7 @@ fn not_by_itself(program: &Program, library: &Library) -> Finding {
     let name = &program.name;
     let other = program.alone.as_ref().map_or("the C library's malloc", |s| &s.allocator);
     Finding::note(
-        "environment.preload",
+        PRELOAD,
         format!("Only `masu run` puts masu there: started by itself, `{name}` runs on {other}."),
     )
     .fix(format!("masu run -- {name}   or   export LD_PRELOAD={}", library.path.display()))
@@ -360,9 +383,9 @@ fn troubles(trace: &Trace, shown: &str, masu: &Masu) -> Vec<Finding> {
     let ignored = trace.ignored.iter().map(|(object, reason)| {
         let sentence = format!("The loader cannot preload {object}: {reason}.");
         let finding = if masu.is(Path::new(object)) {
-            Finding::problem("environment.preload", sentence)
+            Finding::problem(PRELOAD, sentence)
         } else {
-            Finding::warning("environment.preload", sentence)
+            Finding::warning(PRELOAD, sentence)
         };
         finding.fix("correct the path in LD_PRELOAD")
     });

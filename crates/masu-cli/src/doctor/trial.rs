@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::finding::Finding;
 use super::masu::Masu;
+use super::target::Outlook;
 use crate::library::Library;
 use crate::preload;
 
@@ -50,7 +51,13 @@ struct Run {
 }
 
 /// Runs `command` with `library` preloaded, and says whether masu was active in it and it survived.
-pub fn run(command: &[OsString], library: &Library) -> Finding {
+pub fn run(command: &[OsString], library: &Library) -> (Finding, Outlook) {
+    let mut outlook = Outlook::Found;
+    let finding = judge(command, library, &mut outlook);
+    (finding, outlook)
+}
+
+fn judge(command: &[OsString], library: &Library, outlook: &mut Outlook) -> Finding {
     let existing = std::env::var_os("LD_PRELOAD");
     let with = preload::in_front(&library.path, existing.as_deref());
     let seen = match start(command, Some(&with)) {
@@ -71,6 +78,7 @@ pub fn run(command: &[OsString], library: &Library) -> Finding {
         return Finding::warning(ID, sentence)
             .fix("find the cause first, then run masu doctor again");
     }
+    *outlook = Outlook::Crash;
     let said = seen.last.map(|line| format!(" It said: {line}")).unwrap_or_default();
     let sentence =
         format!("It was started and ended with {crash}, which does not happen without masu.{said}");
