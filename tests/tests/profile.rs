@@ -348,3 +348,34 @@ int main(void) {
     println!("{each:.0} instructions a sample");
     assert!(many.1 > 5.0 * few.1 && (1_000.0..9_000.0).contains(&each), "{each}: {few:?} {many:?}");
 }
+
+/// Programs that are gone a moment after their start.
+#[test]
+fn the_shortest_programs_have_a_profile_and_their_own_codes() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    const SHORT: &str = "#include <stdlib.h>\n#include <unistd.h>\n\
+                         int main(void) { free(malloc(100)); _exit(3); }\n";
+    let place = scratch();
+    let at = |name: &str| place.path().join(name);
+    fs::write(at("short.c"), SHORT).expect("written");
+    let program = Compile::with("cc").flags(["-O0"]).file(at("short.c")).build();
+    let (program, file) = (program.path().to_string_lossy(), at("a.prof"));
+    let library = library().expect("masu").to_string_lossy();
+    for (command, code) in
+        [(&[&*program][..], 3), (&["sh", "-c", "kill -9 $$"], 128 + libc::SIGKILL)]
+    {
+        let raw = file.to_string_lossy();
+        let options = ["prof", "--rate", "1", "--raw", &raw, "--lib", &library, "--"];
+        for _ in 0..10 {
+            let output = masu(&[&options[..], command].concat());
+            let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), &*wrong), (Some(code), ""));
+            let text = fs::read_to_string(&file).expect("written");
+            Profile::parse(&text).expect("a profile");
+            fs::remove_file(&file).expect("it was there");
+        }
+    }
+}

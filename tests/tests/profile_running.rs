@@ -282,36 +282,6 @@ fn ctrl_c_leaves_a_profile_of_the_program() {
     }
 }
 
-/// Programs that are gone a moment after their start.
-#[test]
-fn the_shortest_programs_have_a_profile_and_their_own_codes() {
-    if !is_masu() {
-        println!("profiles are masu's");
-        return;
-    }
-    const SHORT: &str = "#include <stdlib.h>\n#include <unistd.h>\n\
-                         int main(void) { free(malloc(100)); _exit(3); }\n";
-    let place = scratch();
-    let at = |name: &str| place.path().join(name);
-    fs::write(at("short.c"), SHORT).expect("written");
-    let program = Compile::with("cc").flags(["-O0"]).file(at("short.c")).build();
-    let (program, file) = (program.path().to_string_lossy(), at("a.prof"));
-    let library = library().expect("masu").to_string_lossy();
-    for (command, code) in
-        [(&[&*program][..], 3), (&["sh", "-c", "kill -9 $$"], 128 + libc::SIGKILL)]
-    {
-        let raw = file.to_string_lossy();
-        let options = ["prof", "--rate", "1", "--raw", &raw, "--lib", &library, "--"];
-        for _ in 0..10 {
-            let (found, _, wrong) = done(&mut masu(&[&options[..], command].concat()));
-            assert_eq!((found, &*wrong), (code, ""));
-            let text = fs::read_to_string(&file).expect("written");
-            Profile::parse(&text).expect("a profile");
-            fs::remove_file(&file).expect("it was there");
-        }
-    }
-}
-
 /// A child that is forked meanwhile is not sampled.
 #[test]
 fn children_do_not_go_on_with_a_profile_from_outside() {
