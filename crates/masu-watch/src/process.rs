@@ -94,6 +94,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_works_has_run() {
+        let me = std::process::id();
+        let (before, begin) = (ran(me).unwrap(), std::time::Instant::now());
+        while ran(me).unwrap() < before + 1_000_000 {
+            assert!(begin.elapsed().as_secs() < 60, "it has run for no millisecond");
+        }
+        assert_eq!(ran(u32::MAX / 2), None);
+    }
+
+    #[test]
     fn memory_is_the_resident_set_and_grows_with_it() {
         // Other tests give memory back meanwhile, so nothing could be said about this process.
         if std::env::var_os("MASU_TEST_ALONE").is_none() {
