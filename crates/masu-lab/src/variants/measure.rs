@@ -1,6 +1,6 @@
 //! Runs of one variant.
 
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -94,7 +94,7 @@ fn once(variant: &Variant, arm: &Arm, scale: f64) -> Result<(Figures, String)> {
     let stop = AtomicBool::new(false);
     let run = child::run(command, &Watch::default(), Until { limit: LIMIT, stop: &stop });
     let mut finished = run.map_err(|failure| anyhow::anyhow!("{failure}"))?;
-    if let Some(failure) = finished.unexpected(0) {
+    if let Some(failure) = finished.unexpected(ExitStatus::default()) {
         bail!("{failure}");
     }
     let text = finished.text();
