@@ -33,8 +33,7 @@ mod policy;
 mod tests;
 pub(crate) mod words;
 
-pub(crate) use keys::MOST_GUARD_SLOTS;
-pub use keys::{Config, Origins};
+pub use keys::{Config, MOST_GUARD_SLOTS, Origins};
 pub use kinds::{BackgroundThread, Delay, File, LimitOrAuto, MemoryTags, OnError, Statistics};
 pub use policy::Policy;
 
