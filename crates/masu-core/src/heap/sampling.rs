@@ -23,7 +23,8 @@
 //! A thread that has no heap, in a process with many threads, has no bins: each of its blocks has its coin thrown as it
 //! is handed out ([`mod@without_heap`]).
 //!
-//! If a thread allocates so much that samples would take more than a hundredth of its time, R grows ([`mod@pace`]).
+//! If a thread allocates so much, all the time, that samples would take more than a hundredth of it, R grows
+//! ([`mod@pace`]).
 
 use super::arena::Arena;
 use super::tls::current;
