@@ -213,7 +213,12 @@ pub fn tables() -> usize {
 
 /// Bytes in use that are not free.
 fn taken() -> usize {
-    pages() + get(&HUGE) + get(&HARDENED) + tables()
+    in_blocks() + tables()
+}
+
+/// Bytes in spans, runs and blocks in use, except for memory of hooks and between guards.
+pub fn in_blocks() -> usize {
+    pages() + get(&HUGE) + get(&HARDENED)
 }
 
 /// Whether `bytes` more may become resident.

@@ -140,6 +140,8 @@ pub enum Place {
     ProfSites,
     /// The number of the last peak.
     ProfPeak,
+    /// The bytes in use at that peak, to which all sites' parts add up at most.
+    ProfTop,
     /// Milliseconds at the first start.
     ProfBegun,
     /// Samples that could not be kept.
@@ -270,6 +272,7 @@ places! {
     prof_records = profile::USED,
     prof_sites = profile::SITES,
     prof_peak = profile::PEAK,
+    prof_top = profile::TOP,
     prof_begun = profile::BEGUN,
     prof_dropped = profile::DROPPED,
     guard_base = crate::guard::slots::BASE,

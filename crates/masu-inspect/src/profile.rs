@@ -226,6 +226,7 @@ impl Engine {
             samples.sites.push(self.site(&sites, at, frames, peak));
             at += l.prof_site_len + frames * 8;
         }
+        fit(&mut samples.sites, word(Place::ProfTop)?);
         for record in records.chunks_exact(l.prof_record_stride as usize) {
             let address = u64_at(record, l.prof_address);
             let site = numbers.get(&u32_at(record, l.prof_site));
@@ -267,6 +268,17 @@ impl Engine {
             peak: amount(if is_of_peak { l.prof_at_peak } else { l.prof_live }),
             lived: u64_at(sites, at + l.prof_lived),
             frames: frames.collect(),
+        }
+    }
+}
+
+/// Makes what was live at the peak no more than was possible.
+fn fit(sites: &mut [Site], most: u64) {
+    let sum: u64 = sites.iter().map(|site| site.peak.bytes).sum();
+    if sum > most {
+        let part = |n: u64| (n as f64 * most as f64 / sum as f64) as u64;
+        for Site { peak, .. } in sites {
+            *peak = Amount { objects: part(peak.objects), bytes: part(peak.bytes) };
         }
     }
 }

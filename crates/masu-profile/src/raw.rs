@@ -124,7 +124,7 @@ impl Profile {
             return Err("is not a heap profile of masu".into());
         }
         let mut profile = Profile::default();
-        let mut ended = false;
+        let (mut ended, mut peak) = (false, None);
         for (number, line) in lines.by_ref() {
             let wrong = || match text.ends_with('\n') {
                 true => format!("is damaged: line {} is `{line}`", number + 1),
@@ -137,6 +137,7 @@ impl Profile {
                 "pid" => profile.pid = rest.parse().map_err(|_| wrong())?,
                 "ms" => profile.milliseconds = value()?,
                 "dropped" => profile.dropped = value()?,
+                "peak" => peak = Some(value()?),
                 "outside" => profile.outside = value()? != 0,
                 "free" => profile.free = Some(free(rest).ok_or_else(wrong)?),
                 "time" => profile.timeline.push(moment(rest).ok_or_else(wrong)?),
@@ -154,6 +155,9 @@ impl Profile {
             return Err(NOT_WHOLE.into());
         }
         profile.mappings = lines.filter_map(|(_, line)| mapping(line)).collect();
+        if let Some(peak) = peak {
+            profile.fit_peak(peak);
+        }
         Ok(profile)
     }
 
@@ -204,6 +208,18 @@ impl Profile {
         }
         text.push_str("end\n");
         text
+    }
+
+    /// Makes what was in use at the peak no more than `most`, which the process's exact counters allow. The largest of
+    /// many estimates is usually one that is too large.
+    pub fn fit_peak(&mut self, most: u64) {
+        let sum: f64 = self.places.iter().map(|place| place.peak.bytes).sum();
+        let part = most as f64 / sum;
+        if part < 1.0 {
+            for Place { peak, .. } in &mut self.places {
+                *peak = Amount { objects: peak.objects * part, bytes: peak.bytes * part };
+            }
+        }
     }
 
     /// Sets the mappings from the text of `/proc/PID/maps`.
@@ -346,6 +362,18 @@ mod tests {
         assert_eq!(profile.mappings.len(), 1);
         assert_eq!(profile.mapping_of(0x4ff).unwrap().path, Path::new("/bin/a b"));
         assert_eq!(profile.mapping_of(0x500), None);
+    }
+
+    #[test]
+    fn a_peak_is_no_more_than_was_possible() {
+        let of = |peak: &str| {
+            let text = TEXT.replace("live 1\n", &format!("live 1\npeak {peak}\n"));
+            Profile::parse(&text).unwrap().places[0].peak
+        };
+        assert_eq!(of("120"), Amount { objects: 2.0, bytes: 120.0 });
+        assert_eq!(of("121"), of("120"));
+        assert_eq!(of("30"), Amount { objects: 0.5, bytes: 30.0 });
+        assert_eq!(of("0"), Amount::default());
     }
 
     #[test]

@@ -65,9 +65,16 @@ pub fn variance(bytes: f64, place: &Place) -> f64 {
     if stands_for > 1.0 { bytes.abs() * place.size as f64 * (stands_for - 1.0) } else { 0.0 }
 }
 
-/// Returns half the width of the 95 % confidence interval.
-pub fn margin(variance: f64) -> f64 {
-    1.96 * variance.sqrt()
+/// Returns how far the truth may be from an estimate, 95 times in a hundred. `sampled` are the bytes that all samples
+/// behind the estimate stand for.
+///
+/// The variance is known from the samples themselves: if there happen to be few, it looks too small. So the margin
+/// reaches up to the highest truth that does not make so few improbable, as Wilson's interval does.
+pub fn margin(variance: f64, sampled: f64) -> f64 {
+    const Z: f64 = 1.96;
+    // What a sample stands for, as far as it is uncertain.
+    let each = if sampled > 0.0 { variance / sampled } else { 0.0 };
+    Z * Z / 2.0 * each + Z * (variance + (Z / 2.0 * each).powi(2)).sqrt()
 }
 
 /// Formats bytes for people.
@@ -120,6 +127,18 @@ mod tests {
         assert!(
             (variance(fifty, &place(64, 100.0, stands_for)).sqrt() / fifty - 0.1).abs() < 0.001
         );
+    }
+
+    #[test]
+    fn margins_of_a_few_samples_are_wide() {
+        // Each stands for 64 KiB.
+        let unit = f64::from(1 << 16);
+        let in_units = |samples: f64| margin(samples * unit * unit, samples * unit) / unit;
+        assert_eq!(in_units(0.0), 0.0);
+        for (samples, wide) in [(1.0, 4.66), (7.0, 7.45), (8.0, 7.79), (100.0, 21.6)] {
+            assert!((in_units(samples) - wide).abs() < 0.01, "{samples}: {}", in_units(samples));
+        }
+        assert_eq!(margin(0.0, 1e9), 0.0, "exact");
     }
 
     #[test]

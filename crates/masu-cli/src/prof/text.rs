@@ -16,6 +16,8 @@ const FRAMES: usize = 16;
 struct Entry {
     amount: Amount,
     variance: f64,
+    /// The bytes that its samples stand for, those of a base included.
+    sampled: f64,
     freed: f64,
     lived: f64,
 }
@@ -34,12 +36,14 @@ pub fn report(
             sum.amount.bytes += entry.amount.bytes;
             sum.amount.objects += entry.amount.objects;
             sum.variance += entry.variance;
+            sum.sampled += entry.sampled;
         }
     }
     let total: Entry = stacks.values().fold(Entry::default(), |mut sum, entry| {
         sum.amount.bytes += entry.amount.bytes;
         sum.amount.objects += entry.amount.objects;
         sum.variance += entry.variance;
+        sum.sampled += entry.sampled;
         sum
     });
     let mut list: Vec<_> =
@@ -114,10 +118,12 @@ fn figure(view: View, entry: &Entry) -> String {
         1.0 => "1 block".to_owned(),
         n => format!("{n:.0} blocks"),
     };
-    match view {
-        View::Retained => format!("{of} kept by {blocks}"),
-        _ => format!("{of} ± {} in {blocks}", bytes(margin(entry.variance))),
+    if view == View::Retained {
+        return format!("{of} kept by {blocks}");
     }
+    let margin = margin(entry.variance, entry.sampled);
+    let few = if margin > entry.amount.bytes.abs() { ": too few samples" } else { "" };
+    format!("{of} ± {} in {blocks}{few}", bytes(margin))
 }
 
 fn gather(
@@ -136,6 +142,7 @@ fn gather(
         entry.amount.bytes += sign * amount.bytes;
         entry.amount.objects += sign * amount.objects;
         entry.variance += variance(amount.bytes, place);
+        entry.sampled += amount.bytes;
         entry.freed += place.allocated.objects - place.live.objects;
         entry.lived += place.lived;
     }

@@ -26,10 +26,11 @@
 //! If a thread allocates so much, all the time, that samples would take more than a hundredth of it, R grows
 //! ([`mod@pace`]).
 
-use super::arena::Arena;
+use super::arena::{Arena, hooked};
 use super::tls::current;
 use super::{Heap, Role, fast, free, refill, scope, thread_bytes};
 use crate::guard;
+use crate::ledger;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
@@ -254,7 +255,7 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
         if p.is_null() {
             p = blocks::small(request, class, rate, home);
         } else {
-            prof::sample(p, request.size, size_of_class(class), rate, home);
+            prof::sample(p, request.size, size_of_class(class), rate, home, most);
         }
         heap.sampling.keep_pace();
     }
@@ -290,8 +291,14 @@ fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
     let is_threads = heap.role.get() == Role::Thread;
     let rate = if is_threads { heap.sampling.draw(usable) } else { without_heap::draw(usable) };
     if rate != 0 {
-        prof::sample(p, size, usable, rate, 0);
+        prof::sample(p, size, usable, rate, 0, most);
     }
+}
+
+/// The bytes that all blocks in use can have at most, for a profile's peak.
+fn most() -> u64 {
+    let hooked = if hooked::mapped_bytes() == 0 { 0 } else { hooked::usage().1 };
+    (ledger::in_blocks() + guard::usage().pages + hooked) as u64
 }
 
 /// Another process has asked for a profile. Called in slow paths, where the thread holds no lock.

@@ -7,7 +7,7 @@
 //! ms 10250                     since the first start
 //! dropped 0
 //! live 8388608                 bytes in use
-//! peak 9437184                 bytes in use when most were
+//! peak 9437184                 bytes in use when most were, to which the places' add up at most
 //! place SIZE SAMPLES SQUARES ALLOCATED BYTES LIVE BYTES PEAK BYTES LIVED @ 0x… 0x…
 //! maps
 //! …                            /proc/self/maps as it is
@@ -18,7 +18,8 @@
 //! are in 65,536ths, each before the bytes that were asked for in them; LIVED is the milliseconds that the freed ones
 //! lived, added up. SQUARES is how many blocks each sample stands for, squared and added up, in 256ths: rates change,
 //! and a figure's margin of error depends on the rates that its samples were drawn at. All figures are weighted
-//! already. Sites with no samples left alive are included, with what they have allocated.
+//! already, except that what places had at the peak may add up to more than was possible then: a reader makes it smaller
+//! in proportion. Sites with no samples left alive are included, with what they have allocated.
 
 use super::{Amount, Refused, Snapshot, totals};
 use crate::sys::file;

@@ -61,7 +61,9 @@ pub(super) fn allocated(address: usize, size: usize, site: u32) {
         site => Origin::Site(site),
     };
     let thread = calling_thread();
-    let drawn = Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread };
+    // What is recorded is exact.
+    let most = || u64::MAX;
+    let drawn = Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread, most };
     if !table::insert(drawn, origin) {
         dropped();
     }

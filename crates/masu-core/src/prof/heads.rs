@@ -109,7 +109,7 @@ mod tests {
             start(1).expect("memory");
             let block = |i: usize| (i << 14) as *mut u8;
             for i in 1..=3000 {
-                sample(block(i), 100, 112, 1, 0);
+                sample(block(i), 100, 112, 1, 0, || u64::MAX);
                 freed(block(i / 2 * 2 + 4000));
             }
             assert_eq!(totals().samples, 3000);

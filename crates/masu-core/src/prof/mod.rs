@@ -28,6 +28,7 @@ mod dump;
 mod every;
 pub mod heads;
 mod heap_v2;
+mod peak;
 pub mod switch;
 mod table;
 
@@ -48,8 +49,9 @@ use table::{Drawn, Origin};
 /// What lies where, for readers of the process from outside.
 pub mod outside {
     pub use super::area::{BASE, FIRST_SITE, NO_HOME, PARTS};
+    pub use super::peak::{PEAK, TOP};
     pub use super::switch::{Switch, Word, ask};
-    pub use super::table::{CHANGES, LARGE_KINDS, PEAK, SITES, USED};
+    pub use super::table::{CHANGES, LARGE_KINDS, SITES, USED};
     pub use super::{BEGUN, DROPPED, SWITCH};
 }
 
@@ -157,16 +159,16 @@ pub fn any_live() -> bool {
 }
 
 /// Keeps a block that has just been drawn as a sample: `size` bytes of it were asked for, and it has `usable`.
-/// `home`: see [`Sample`].
+/// `home`: see [`Sample`]. `most`: the bytes that all blocks in use can have at most.
 #[cold]
 #[inline(never)]
-pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32) {
+pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32, most: fn() -> u64) {
     if SWITCH.is_left_behind(output::process) {
         return;
     }
     let mut room = stack::room::<FRAMES>();
     let frames = stack::walk(&mut room);
-    let drawn = Drawn { address: untagged(p.addr()), size, usable, rate, home, thread: 0 };
+    let drawn = Drawn { address: untagged(p.addr()), size, usable, rate, home, thread: 0, most };
     if !table::insert(drawn, Origin::Stack(frames)) {
         dropped();
     }
@@ -241,7 +243,8 @@ pub struct Place<'a> {
     pub allocated: Amount,
     /// The part of it that is in use.
     pub live: Amount,
-    /// What was in use there when the process had most in use.
+    /// What was in use there when the process had most in use. All places' may add up to more than [`Totals::peak`],
+    /// and are to be made smaller in proportion.
     pub peak: Amount,
     /// Milliseconds that freed blocks lived, added up.
     pub lived: u64,
@@ -283,7 +286,7 @@ impl Snapshot {
             squares: site.squares,
             allocated: site.allocated,
             live: site.live,
-            peak: table::at_peak(site, self.copy.peak),
+            peak: peak::of(site, self.copy.peak),
             lived: site.lived,
             frames,
         })

@@ -2,10 +2,6 @@
 //!
 //! A free that may be one of a sample looks at the head of its address's chain ([`heads`]), without the lock: 0 says no.
 //!
-//! The most that was ever alive is kept for each site without a walk over all of them. A peak has a number. A site that
-//! changes for the first time since the last peak first puts aside what is alive there; if a site has not changed since
-//! then, its share at the peak is still alive.
-//!
 //! Invariants, under the lock:
 //! 1. every record with an address is in that address's chain, and the others are in the list of free ones, or
 //!    were never used.
@@ -16,7 +12,7 @@
 pub use super::area::{Amount, Site};
 use super::area::{Area, FIRST_SITE, PARTS, RECORDS, Record, SITE_BYTES};
 use super::heads::{self, Heads};
-use super::{DEFAULT_RATE, LIVE, draw};
+use super::{DEFAULT_RATE, LIVE, draw, peak};
 use crate::lock::{Guard, Lock};
 use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -37,10 +33,6 @@ static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Where the next site goes, and the most bytes of them.
 pub static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
 static MOST: AtomicUsize = AtomicUsize::new(0);
-/// Bytes alive now, when most were, and the number of that peak.
-pub static TOTAL: AtomicU64 = AtomicU64::new(0);
-pub static TOP: AtomicU64 = AtomicU64::new(0);
-pub static PEAK: AtomicU64 = AtomicU64::new(0);
 /// Odd while anything here changes, and another number afterwards: a reader from outside sees whether what it has read
 /// is of one moment.
 pub static CHANGES: AtomicU64 = AtomicU64::new(0);
@@ -68,9 +60,7 @@ impl<'a> Changing<'a> {
         }
         SITES.store(FIRST_SITE, Ordering::Relaxed);
         LIVE.store(0, Ordering::Relaxed);
-        for sum in [&TOTAL, &TOP, &PEAK] {
-            sum.store(0, Ordering::Relaxed);
-        }
+        peak::clear();
         let (start, length) = area.tables();
         // SAFETY: invariant 1 of `prof::area`: mapped for ever, and its lock is held. A thread that reads a head
         // meanwhile reads either 0 or what it was, and then waits for the lock. What the kernel does not take back is
@@ -161,6 +151,8 @@ pub struct Drawn {
     pub home: u32,
     /// See [`Record`].
     pub thread: u32,
+    /// See [`peak::add`].
+    pub most: fn() -> u64,
 }
 
 /// Where a sample was allocated.
@@ -173,7 +165,7 @@ pub enum Origin<'a> {
 
 /// Keeps a sample. Returns `false` if there is no room, or a fork stands still.
 pub fn insert(drawn: Drawn, origin: Origin) -> bool {
-    let Drawn { address, size, usable, rate, home, thread } = drawn;
+    let Drawn { address, size, usable, rate, home, thread, most } = drawn;
     let Some(area) = Area::get() else { return false };
     let chance = if rate == 0 { 1.0 } else { draw::probability(usable, rate) };
     let objects = (ONE as f64 / chance) as u64;
@@ -195,7 +187,8 @@ pub fn insert(drawn: Drawn, origin: Origin) -> bool {
         link(area, index, Record { address, bytes, objects, born, next: 0, site, home, thread });
         (*area.site(site)).drawn(chance, objects, bytes);
     }
-    count(bytes);
+    peak::add(bytes, most);
+    LIVE.fetch_add(1, Ordering::Relaxed);
     true
 }
 
@@ -277,7 +270,9 @@ pub fn put_back(record: Record) {
         let Some(index) = new_record(area) else { return };
         link(area, index, record);
     }
-    count(record.bytes);
+    // It was there before, so this is no peak.
+    peak::add(record.bytes, || 0);
+    LIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Enters a record that is about to count. Under the lock.
@@ -292,22 +287,12 @@ unsafe fn link(area: Area, index: u32, record: Record) {
         area.record(index).write(Record { next, ..record });
         head.store(index + 1, Ordering::Release);
         let s = &mut *area.site(record.site);
-        put_peak_aside(s);
+        peak::put_aside(s);
         s.live.add(record.objects, record.bytes);
     }
     if HEADS.are_few(LIVE.load(Ordering::Relaxed)) {
         grow(area);
     }
-}
-
-/// Counts one more sample. Under the lock.
-fn count(bytes: u64) {
-    let total = TOTAL.fetch_add(bytes, Ordering::Relaxed) + bytes;
-    if total > TOP.load(Ordering::Relaxed) {
-        TOP.store(total, Ordering::Relaxed);
-        PEAK.fetch_add(1, Ordering::Relaxed);
-    }
-    LIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Enters all records in the next table of heads. Under the lock.
@@ -346,12 +331,12 @@ pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
             }
             let (objects, bytes) = ((*record).objects, (*record).bytes);
             let s = &mut *area.site((*record).site);
-            put_peak_aside(s);
+            peak::put_aside(s);
             s.live.sub(objects, bytes);
             let age = time::now_ms().saturating_sub((*record).born);
             let lived = (u128::from(objects) * u128::from(age)) >> ONE.trailing_zeros();
             s.lived = s.lived.saturating_add(lived as u64);
-            TOTAL.fetch_sub(bytes, Ordering::Relaxed);
+            peak::sub(bytes);
             LIVE.fetch_sub(1, Ordering::Relaxed);
             let taken = *record;
             (*record).address = 0;
@@ -360,20 +345,6 @@ pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
         }
     }
     None
-}
-
-/// Before a site changes: puts aside what was alive there at the last peak, unless it has changed since.
-fn put_peak_aside(s: &mut Site) {
-    let peak = PEAK.load(Ordering::Relaxed);
-    if s.peak != peak {
-        s.peak = peak;
-        s.at_peak = s.live;
-    }
-}
-
-/// What was alive at a site when most was alive in total.
-pub fn at_peak(s: &Site, peak: u64) -> Amount {
-    if s.peak == peak { s.at_peak } else { s.live }
 }
 
 /// An unused record. Under the lock.
@@ -433,7 +404,7 @@ pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<
             allocated: Amount::default(),
             live: Amount::default(),
             at_peak: Amount::default(),
-            peak: PEAK.load(Ordering::Relaxed),
+            peak: peak::number(),
             lived: 0,
         });
         s.add(1).cast::<usize>().copy_from_nonoverlapping(frames.as_ptr(), depth);
@@ -460,11 +431,8 @@ pub fn clear() {
 
 /// The samples' sums over the whole process.
 pub fn totals() -> Totals {
-    Totals {
-        live: TOTAL.load(Ordering::Relaxed),
-        peak: TOP.load(Ordering::Relaxed),
-        samples: LIVE.load(Ordering::Relaxed),
-    }
+    let (live, peak) = peak::totals();
+    Totals { live, peak, samples: LIVE.load(Ordering::Relaxed) }
 }
 
 /// Bytes of the area that have been used.
@@ -490,7 +458,7 @@ pub(super) unsafe fn copy_sites(area: Area, to: usize, length: usize) -> Option<
     let end = SITES.load(Ordering::Relaxed).min(length);
     // SAFETY: both are mapped and that long; under the lock no thread writes the sites.
     unsafe { (to as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end) };
-    Some((end, PEAK.load(Ordering::Relaxed)))
+    Some((end, peak::number()))
 }
 
 /// Most bytes of sites.

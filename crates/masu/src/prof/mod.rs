@@ -1,7 +1,8 @@
 //! The heap profile: which parts of the program allocated the memory in use.
 //!
-//! One block in every 512 KiB on average is a sample, whose stack is kept. The fast paths of allocation are the same
-//! instructions whether or not a profile is taken.
+//! At the default rate, one block in every 512 KiB on average is a sample, whose stack is kept and which stands for the
+//! others. A thread that allocates very heavily all the time is sampled less often: see [`start`]. The fast paths of
+//! allocation are the same instructions whether or not a profile is taken.
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -36,7 +37,7 @@ use masu_profile::{Profile, Symbols, View, pprof};
 use std::vec::Vec;
 use std::{fs, io};
 
-/// Average bytes between two samples, unless another rate is set.
+/// Average bytes between two samples, unless another rate is set: 512 KiB.
 pub const DEFAULT_RATE: usize = engine::DEFAULT_RATE;
 
 /// Why a profile is unavailable.
@@ -103,6 +104,11 @@ impl From<Refused> for Error {
 }
 
 /// Starts sampling, on average every `rate` bytes, or changes the rate. Existing samples stay.
+///
+/// A smaller rate takes more samples, so figures are more accurate and cost more. From 64 KiB on it is the least
+/// distance: a thread that takes more than a sample in 600 µs, averaged over more than half a second, is sampled less
+/// often, and so are all threads together if they take more for each processor. Figures stay unbiased. Smaller rates are
+/// used as given. A rate of 1 samples every block, and so does 0, which is taken for 1.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -255,6 +261,7 @@ pub fn snapshot() -> Result<Snapshot, Error> {
         ..Profile::default()
     };
     drop(taken);
+    profile.fit_peak(engine::totals().peak);
     profile.set_mappings(&fs::read_to_string("/proc/self/maps")?);
     Ok(Snapshot(profile))
 }
@@ -296,7 +303,8 @@ impl Snapshot {
         self.0.places.iter().map(|place| place.live.bytes as u64).sum()
     }
 
-    /// Returns the bytes in use at the peak.
+    /// Returns the bytes in use at the peak: the largest estimate so far, but no more than all blocks in use could have
+    /// at that moment. A profile of few samples may have missed the real peak.
     ///
     /// ```
     /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

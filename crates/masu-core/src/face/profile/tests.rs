@@ -1,6 +1,7 @@
 //! What samples say, compared with what was really allocated.
 
 use super::*;
+use crate::ledger;
 use crate::own_process::alone;
 use crate::{
     Arena, alloc, alloc_aligned, alloc_exact, alloc_zeroed, dealloc, realloc, usable_size,
@@ -262,6 +263,24 @@ fn each_place_has_its_own() {
         assert_eq!(totals().live, 0);
         reset();
         assert!(places().is_empty());
+    });
+}
+
+#[test]
+fn a_peak_is_never_more_than_the_process_held() {
+    alone!(a_peak_is_never_more_than_the_process_held, || {
+        start(DEFAULT_RATE).expect("memory");
+        let (mut most, mut samples) = (0, 0);
+        for round in 0..300_000 {
+            let p = alloc(2000);
+            most = most.max(ledger::in_blocks());
+            samples = samples.max(totals().samples);
+            // The sample would stand for 513 KiB.
+            assert!(totals().peak <= most as u64, "{round}: {} of {most}", totals().peak);
+            // SAFETY: live.
+            unsafe { dealloc(p) };
+        }
+        assert!(samples == 1 && totals().peak > 2000 && most < 1 << 19, "{samples} {most}");
     });
 }
 

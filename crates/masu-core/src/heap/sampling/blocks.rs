@@ -75,6 +75,6 @@ pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> 
     let p: *mut u8 = block.cast();
     // SAFETY: allocated just now, with at least the bytes of its class, and no more are asked for.
     unsafe { p.write_bytes(0, request.zeroed) };
-    prof::sample(p, size, usable, rate, home);
+    prof::sample(p, size, usable, rate, home, super::most);
     p
 }
