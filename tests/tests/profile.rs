@@ -224,20 +224,21 @@ fn margins_hold_the_truth_of_bursts() {
 /// A program that has one small block at a time never has as many bytes as a sample of it stands for.
 #[test]
 fn a_peak_is_what_the_program_can_have_had() {
-    let Some(places) = profiled(
-        &compiled(
-            "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 1000000; i++) {\n\
-             void *volatile p = malloc(2000); free(p); } return 0; }",
-        ),
-        &[],
-        "512KiB",
-    ) else {
-        return;
-    };
+    let program = compiled(
+        "#include <stdlib.h>\nint main(void) { for (int i = 0; i < 1000000; i++) {\n\
+         void *volatile p = malloc(2000); free(p); } return 0; }",
+    );
+    let Some(places) = profiled(&program, &[], "512KiB") else { return };
     let sum = |of: fn(&Place) -> f64| places.iter().map(of).sum::<f64>();
     assert!(sum(|place| place.allocated.bytes) > 1e9);
     // Its spans, one of which is for samples.
     assert!(sum(|place| place.peak.bytes) <= 400e3, "{}", sum(|place| place.peak.bytes));
+    let path = program.path().to_string_lossy().into_owned();
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    let said = masu(&["prof", "--lib", &library, "--", &path]).stdout;
+    let said = String::from_utf8_lossy(&said);
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains(" blocks: too few samples (process "), "{said}");
 }
 
 /// The number of samples in a run, after checking that 95 of 100 margins hold the true small and large sizes.
