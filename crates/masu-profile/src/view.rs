@@ -135,7 +135,7 @@ mod tests {
         let unit = f64::from(1 << 16);
         let in_units = |samples: f64| margin(samples * unit * unit, samples * unit) / unit;
         assert_eq!(in_units(0.0), 0.0);
-        for (samples, wide) in [(1.0, 4.66), (7.0, 7.45), (8.0, 7.79), (100.0, 21.6)] {
+        for (samples, wide) in [(1.0, 4.66), (7.0, 7.45), (8.0, 7.79), (100.0, 21.61)] {
             assert!((in_units(samples) - wide).abs() < 0.01, "{samples}: {}", in_units(samples));
         }
         assert_eq!(margin(0.0, 1e9), 0.0, "exact");
