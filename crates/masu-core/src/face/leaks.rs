@@ -63,7 +63,7 @@ impl Sum {
 
 fn list(snapshot: &Snapshot, all: &Sum, text: &mut Text) {
     text.str("masu: in use at the end of process ").decimal(output::process().into()).str(": ");
-    all.say(text).str(", lost or kept on purpose: masu does not look what leads to them").line();
+    all.say(text).str(", lost or kept on purpose").line();
     let mut rest = Sum { ..*all };
     // The next largest; equal sizes come in their order.
     let mut last = (u64::MAX, 0);
