@@ -116,13 +116,11 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Cuts off everything after the last value, and returns the number of keys left. The caller must
-    /// then rebuild the list of vacant keys if they are fewer.
-    fn cut(&mut self) -> usize {
-        let end = self.occupied_end();
+    /// Cuts off everything from key `end` on, where nothing is occupied. The caller must then
+    /// rebuild the list of vacant keys.
+    fn cut(&mut self, end: usize) {
         if end == 0 {
-            self.free_pages();
-            return 0;
+            return self.free_pages();
         }
         for index in (0..self.pages()).rev() {
             let start = self.start(index);
@@ -131,23 +129,39 @@ impl<T, X: Copy> Table<T, X> {
             }
         }
         if end <= self.base {
+            if self.room == 0 {
+                return self.free_pages();
+            }
             self.truncate_pages(0);
             self.set_base(end);
-            // SAFETY: the page has memory, since a value lies there, and everything beyond `end` was cut off.
+            // SAFETY: made for that many slots, and everything beyond `end` was cut off.
             if unsafe { self.page(0).shrink(end) } {
                 self.room = end;
             }
         } else {
-            // The page of the last value becomes the last one (invariant 6).
             self.truncate_pages(self.later_index(end - 1) + 1);
+            self.drop_hollow_end();
         }
-        end
+    }
+
+    /// Forgets the last pages as far as they have no memory (invariant 6).
+    fn drop_hollow_end(&mut self) {
+        self.change_later(|table| {
+            while table.later.last().is_some_and(|page| !page.mapped) {
+                table.later.pop();
+            }
+        });
+        if self.later.is_empty() && self.room == 0 {
+            self.set_base(0);
+        }
     }
 
     /// Cuts off everything after the last value.
     pub fn shrink_to_fit(&mut self) {
+        let end = self.occupied_end();
         let used = self.carved_end();
-        if self.cut() != used {
+        self.cut(end);
+        if end != used {
             self.rebuild_vacancies();
         }
     }
@@ -179,14 +193,7 @@ impl<T, X: Copy> Table<T, X> {
             }
         }
         if released != 0 {
-            self.change_later(|table| {
-                while table.later.last().is_some_and(|page| !page.mapped) {
-                    table.later.pop();
-                }
-            });
-            if self.later.is_empty() && self.room == 0 {
-                self.set_base(0);
-            }
+            self.drop_hollow_end();
             self.rebuild_vacancies();
         }
         released
@@ -216,14 +223,15 @@ impl<T, X: Copy> Table<T, X> {
         }
         impl<T, X: Copy> Drop for Finish<'_, T, X> {
             fn drop(&mut self) {
-                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>);
+                struct Shrink<'a, T, X: Copy>(&'a mut Table<T, X>, usize);
                 impl<T, X: Copy> Drop for Shrink<'_, T, X> {
                     fn drop(&mut self) {
-                        self.0.cut();
+                        self.0.cut(self.1);
                         self.0.rebuild_vacancies();
                     }
                 }
-                let shrink = Shrink(self.table);
+                let end = self.moving.unwrap_or_else(|| self.table.occupied_end());
+                let shrink = Shrink(self.table, end);
                 if let Some(key) = self.moving
                     && let Some(place) = shrink.0.occupied(key)
                 {
