@@ -19,8 +19,8 @@ use crate::region;
 
 pub use crate::prof::outside::{Word, ask};
 pub use crate::span::blocks_on;
-pub use crate::tuning::MOST_SHARDS;
-pub use layout::Layout;
+pub use crate::tuning::{MOST_SHARDS, PROCESSOR_CACHES};
+pub use layout::{Layout, WORD_NAMES};
 
 /// Changes whenever a word changes its meaning under the same name.
 const MEANING: u64 = 3;

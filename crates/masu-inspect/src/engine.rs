@@ -3,6 +3,7 @@
 use masu_core::outside::{Layout, MAGIC, MOST_SHARDS, PLACES, Place, VERSION};
 
 use crate::error::Error;
+use crate::layout;
 use crate::memory::Memory;
 
 /// The engine of one copy.
@@ -85,8 +86,17 @@ pub struct Figures {
 
 /// Maximum plausible number of heaps.
 const MOST_HEAPS: u64 = 1 << 18;
-/// Largest plausible window: 16 TiB.
+/// Largest plausible window of huge blocks: 16 TiB.
 const MOST_BYTES: u64 = 1 << 44;
+/// Largest window of chunks: 1 TiB.
+const MOST_IN_CHUNKS: u64 = 1 << 40;
+/// Where addresses of programs end, at the latest.
+const ADDRESSES: u64 = 1 << 57;
+
+/// A character of the text of a version, which may be anything where it is not masu that has written it.
+fn graphic(byte: u8) -> char {
+    if byte.is_ascii_graphic() { char::from(byte) } else { '?' }
+}
 
 impl Engine {
     /// Reads the engine whose description is at `place`.
@@ -104,8 +114,7 @@ impl Engine {
         (0..PLACES).for_each(|i| distances[i] = word(i));
         let at = |which: Place| place.wrapping_add_signed(i64::from(distances[which as usize]));
         let text: [u8; 16] = memory.array(at(Place::Version))?;
-        let masu =
-            text.iter().take_while(|&&byte| byte != 0).map(|&byte| char::from(byte)).collect();
+        let masu = text.iter().take_while(|&&byte| byte != 0).map(|&byte| graphic(byte)).collect();
         // Words are only ever added at the end: an older masu has fewer places, except for the
         // first two.
         let version = memory.word(at(Place::Layout))?;
@@ -115,7 +124,7 @@ impl Engine {
         let words: [u8; size_of::<Layout>()] = memory.array(at(Place::Layout))?;
         let words: Vec<u64> =
             words.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        let layout = Layout::of(&words).ok_or_else(damaged)?;
+        let layout = Layout::of(&words).filter(layout::is_possible).ok_or_else(damaged)?;
         let mut engine = Engine {
             place,
             image,
@@ -156,17 +165,18 @@ impl Engine {
         let unit = self.layout.unit;
         let (base, limit) = (word(Place::Base)?, word(Place::Limit)?);
         let second = |which| memory.word(self.address(which) + 8);
-        let mapped = word(Place::Mapped)? + second(Place::Mapped)?;
+        let mapped = word(Place::Mapped)?.saturating_add(second(Place::Mapped)?);
         let (chunks_end, huge_end) = (word(Place::Ends)?, second(Place::Ends)?);
         let (chunk, capacity) = (self.layout.chunk, word(Place::Capacity)?);
         let huge_units = huge_end.saturating_sub(capacity / chunk);
-        let (huge_base, end) = (base + capacity, chunks_end.saturating_mul(chunk));
+        let (huge_base, end) = (base.saturating_add(capacity), chunks_end.saturating_mul(chunk));
         let profile = word(Place::ProfArea)?;
         let rules = match word(Place::Unwinder)? {
             0 => (0, 0),
             unwinder => {
-                let at = memory.word(memory.word(unwinder + self.layout.unwinder_keeps)?)?;
-                let bytes = memory.word(unwinder + self.layout.unwinder_bytes)?;
+                let field = |at| memory.word(unwinder.saturating_add(at));
+                let at = memory.word(field(self.layout.unwinder_keeps)?)?;
+                let bytes = field(self.layout.unwinder_bytes)?;
                 (at, if at == 0 { 0 } else { at.saturating_add(bytes) })
             }
         };
@@ -181,15 +191,15 @@ impl Engine {
                 let at = self.address(Place::OtherPages) + shard * self.layout.pages_stride;
                 units = units.wrapping_add(memory.word(at + field)?);
             }
-            Ok((units as i64).max(0) as u64 * unit)
+            Ok(((units as i64).max(0) as u64).saturating_mul(unit))
         };
         let figures = Figures {
             spans: in_pool(self.layout.pages_spans)?,
             runs: in_pool(self.layout.pages_runs)?,
             huge: word(Place::HugeLive)?,
             dirty: in_pool(self.layout.pages_dirty)?
-                + word(Place::HugeDirty)?
-                + word(Place::HardenedDirty)?,
+                .saturating_add(word(Place::HugeDirty)?)
+                .saturating_add(word(Place::HardenedDirty)?),
             tables: word(Place::Tables)?,
             purged: word(Place::Purged)?,
             ticks: word(Place::Ticks)?,
@@ -204,7 +214,11 @@ impl Engine {
             hard_limit: bound(word(Place::LimitHard)?),
             soft_limit: bound(word(Place::LimitSoft)?),
         };
-        let possible = limit <= end
+        let starts = [base, huge_base, profile, guards, guard_table];
+        let possible = starts.iter().all(|&start| start < ADDRESSES)
+            && (base == 0 || base >= self.layout.below)
+            && limit <= end
+            && end.max(capacity) <= MOST_IN_CHUNKS
             && end.max(mapped).max(huge_units.saturating_mul(chunk)) <= MOST_BYTES
             && guard_count <= MOST_HEAPS * 64
             && figures.heaps.max(figures.arenas) <= MOST_HEAPS;

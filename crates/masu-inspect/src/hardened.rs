@@ -186,7 +186,9 @@ pub fn nearest(memory: &Memory, engine: &Engine, address: u64) -> Result<Option<
         let Some(offset) = address.checked_sub(pool.start).filter(|at| *at < pool.opened) else {
             continue;
         };
-        let (index, slot) = (offset / shape.slab, offset % shape.slab / shape.stride);
+        // Blocks of no bytes have no slabs.
+        let Some(index) = offset.checked_div(shape.slab) else { return Ok(None) };
+        let slot = offset % shape.slab / shape.stride;
         if index >= pool.used || slot >= shape.slots {
             return Ok(None);
         }
@@ -256,7 +258,9 @@ fn pools(memory: &Memory, engine: &Engine) -> Result<Vec<Pool>, Error> {
         let shape = shapes[(region % l.pool_classes) as usize].clone();
         let (opened, opened_metadata) =
             (u64_at(pool, l.pool_opened), u64_at(pool, l.pool_opened_metadata));
-        if opened.max(opened_metadata) > MOST_OPENED || shape.metadata == 0 || shape.stride == 0 {
+        // Each slot has a state in its slab's metadata.
+        let has_states = shape.metadata >= l.slab_states + shape.slots && shape.metadata != 0;
+        if opened.max(opened_metadata) > MOST_OPENED || !has_states || shape.stride == 0 {
             return Err(Error::Damaged(memory.process));
         }
         let taken = u64_at(pool, l.pool_taken);
@@ -320,7 +324,7 @@ fn slabs(
     account: &mut Account,
 ) -> Result<(), Error> {
     let shape = &pool.shape;
-    let metadata = memory.filled(pool.metadata, pool.used * shape.metadata)?;
+    let metadata = memory.filled_records(pool.metadata, pool.used, shape.metadata)?;
     let end = pool.start + pool.opened;
     let pages = memory.pages(pool.start, end)?;
     let (mut blocks, mut live) = (0, 0);

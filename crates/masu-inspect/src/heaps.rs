@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use masu_core::outside::{LENDS, LIVE, Place};
+use masu_core::outside::{LENDS, LIVE, PROCESSOR_CACHES, Place};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -96,7 +96,7 @@ pub fn read(
         return Ok(reader.heaps);
     }
     let figures = &engine.figures;
-    let own = memory.filled(engine.base - l.heaps_below, figures.heaps * l.heap_stride)?;
+    let own = memory.filled_records(engine.base - l.heaps_below, figures.heaps, l.heap_stride)?;
     for (index, heap) in (0..).zip(own.chunks_exact(l.heap_stride as usize)) {
         let heap = &heap[l.heap_at as usize..];
         reader.heap(
@@ -108,7 +108,8 @@ pub fn read(
             },
         );
     }
-    let arenas = memory.filled(engine.base - l.arenas_below, figures.arenas * l.arena_stride)?;
+    let arenas =
+        memory.filled_records(engine.base - l.arenas_below, figures.arenas, l.arena_stride)?;
     for (index, heap) in (0..).zip(arenas.chunks_exact(l.arena_stride as usize)) {
         reader.heap(&heap[l.arena_inner as usize..], Owner::Arena(index));
     }
@@ -123,9 +124,10 @@ pub fn read(
 pub(crate) fn processor_caches(memory: &Memory, engine: &Engine) -> Result<Vec<u8>, Error> {
     match memory.word(engine.address(Place::ProcessorCachesInUse))? {
         0 => Ok(Vec::new()),
+        n if n > PROCESSOR_CACHES as u64 => Err(Error::Damaged(memory.process)),
         n => {
             let at = memory.word(engine.address(Place::ProcessorCaches))?;
-            memory.filled(at, n * engine.layout.processor_stride)
+            memory.filled_records(at, n, engine.layout.processor_stride)
         }
     }
 }

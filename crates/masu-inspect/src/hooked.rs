@@ -2,11 +2,16 @@
 //!
 //! It lies anywhere, in chunks of 2 MiB, which the owning heap lists; their records lie elsewhere.
 
+use std::collections::HashSet;
+
 use crate::account::{Account, Kind};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::memory::Memory;
 use crate::tables::{u8_at, u64_at};
+
+/// Most plausible chunks of all heaps: 2 TiB.
+const MOST_CHUNKS: usize = 1 << 20;
 
 /// States of a chunk.
 const OPEN: u64 = 1;
@@ -21,13 +26,13 @@ pub(crate) fn add(
     engine: &Engine,
     account: &mut Account,
 ) -> Result<Vec<(u64, u64)>, Error> {
-    let mut ours = Vec::new();
+    let (mut ours, mut seen) = (Vec::new(), HashSet::new());
     if engine.base == 0 {
         return Ok(ours);
     }
     let l = &engine.layout;
-    let arenas = engine.figures.arenas * l.arena_stride;
-    let arenas = memory.filled(engine.base - l.arenas_below, arenas)?;
+    let arenas = engine.figures.arenas;
+    let arenas = memory.filled_records(engine.base - l.arenas_below, arenas, l.arena_stride)?;
     for arena in arenas.chunks_exact(l.arena_stride as usize) {
         account.allocated += u64_at(arena, l.arena_hooked_live);
         // The list changes while it is read: no heap has more members than this for long.
@@ -43,6 +48,13 @@ pub(crate) fn add(
             record = u64_at(&chunk, l.hooked_chunk_next);
             if at == 0 || !at.is_multiple_of(l.chunk) || at.checked_add(l.chunk).is_none() {
                 break;
+            }
+            // A chunk that moves to another list may lead back to where the walk was; a damaged list always does.
+            if !seen.insert(at) {
+                break;
+            }
+            if seen.len() > MOST_CHUNKS {
+                return Err(Error::Damaged(memory.process));
             }
             let resident = memory.pages(at, at + l.chunk)?.resident.bytes(at, at + l.chunk);
             let live = live(memory, engine, &chunk, at)?;

@@ -7,6 +7,7 @@
 //!   │    └─ core_file  the same of one that has left a core file
 //!   │         └─ core_stack   the stacks of its threads
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
+//!   │    └─ layout     whether masu can have that layout
 //!   ├─ account         where every resident byte is; adds up to the RSS
 //!   │    ├─ inside     what is masu's
 //!   │    ├─ fill       how full spans are
@@ -34,11 +35,14 @@ pub mod engine;
 pub mod error;
 pub mod fill;
 pub mod find;
+#[cfg(test)]
+mod forged;
 pub mod guarded;
 pub mod hardened;
 pub mod heaps;
 mod hooked;
 mod inside;
+mod layout;
 pub mod memory;
 pub mod profile;
 pub mod retained;

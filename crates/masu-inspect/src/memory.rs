@@ -1,5 +1,6 @@
 //! A process's bytes, and which of its pages are resident.
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -119,6 +120,24 @@ const HUGE: u64 = 2 << 20;
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 
+/// Most plausible bytes of a table, filled or not: no table's address range is larger.
+const MOST_BYTES: u64 = 64 << 30;
+/// Most plausible bytes of it that are filled, which take as much memory here.
+const MOST_FILLED: u64 = 4 << 30;
+
+/// Returns zeros, which take no memory before they are written; `None` if there is no room.
+fn zeroed(len: usize) -> Option<Vec<u8>> {
+    if len == 0 {
+        return Some(Vec::new());
+    }
+    let layout = Layout::array::<u8>(len).ok()?;
+    // SAFETY: the layout is not of zero bytes.
+    let bytes = unsafe { alloc_zeroed(layout) };
+    // SAFETY: `bytes` is not null, so it is from the global allocator with the layout of `len` bytes, all of them
+    // initialised.
+    (!bytes.is_null()).then(|| unsafe { Vec::from_raw_parts(bytes, len, len) })
+}
+
 impl Memory {
     /// Opens a process.
     ///
@@ -166,8 +185,10 @@ impl Memory {
         while done < bytes.len() {
             let here = &mut bytes[done..];
             let local = libc::iovec { iov_base: here.as_mut_ptr().cast(), iov_len: here.len() };
-            let remote =
-                libc::iovec { iov_base: (at + done as u64) as *mut _, iov_len: here.len() };
+            let remote = libc::iovec {
+                iov_base: at.wrapping_add(done as u64) as *mut _,
+                iov_len: here.len(),
+            };
             // SAFETY: writes into `here` only, within its bounds; the other address is of the other
             // process.
             let n = unsafe {
@@ -248,11 +269,26 @@ impl Memory {
     /// # Errors
     /// As for reading.
     pub fn filled(&self, at: u64, len: u64) -> Result<Vec<u8>, Error> {
-        let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
-        for (start, end) in self.pages(at, at + len)?.filled.within(at, at + len) {
+        let damaged = || Error::Damaged(self.process);
+        let end = at.checked_add(len).filter(|_| len <= MOST_BYTES).ok_or_else(damaged)?;
+        let filled = self.pages(at, end)?.filled;
+        if filled.bytes(at, end) > MOST_FILLED {
+            return Err(damaged());
+        }
+        let mut bytes = zeroed(len as usize).ok_or_else(damaged)?;
+        for (start, end) in filled.within(at, end) {
             self.read(start, &mut bytes[(start - at) as usize..(end - at) as usize])?;
         }
         Ok(bytes)
+    }
+
+    /// Reads the same of so many records, `stride` bytes each.
+    ///
+    /// # Errors
+    /// As for reading.
+    pub fn filled_records(&self, at: u64, records: u64, stride: u64) -> Result<Vec<u8>, Error> {
+        let len = records.checked_mul(stride).ok_or(Error::Damaged(self.process))?;
+        self.filled(at, len)
     }
 
     /// Returns the state of the pages in `start..end`.
@@ -260,7 +296,8 @@ impl Memory {
     /// # Errors
     /// If the process is gone.
     pub fn pages(&self, start: u64, end: u64) -> Result<Pages, Error> {
-        let (start, end) = (start / self.page * self.page, end.next_multiple_of(self.page));
+        let end = end.checked_next_multiple_of(self.page).ok_or(Error::Damaged(self.process))?;
+        let start = start / self.page * self.page;
         let pagemap = match &self.source {
             Source::Running(pagemap) => pagemap,
             Source::Core(core) => {
@@ -407,6 +444,19 @@ mod tests {
         );
         // SAFETY: mapped above.
         unsafe { libc::munmap(at as *mut _, len as usize) };
+    }
+
+    #[test]
+    fn no_table_is_larger_than_any_can_be() {
+        let memory = Memory::of(std::process::id()).expect("ourselves");
+        let lengths = [MOST_BYTES + 1, 1 << 39, u64::MAX - 1, u64::MAX];
+        for length in lengths {
+            assert!(matches!(memory.filled(1 << 30, length), Err(Error::Damaged(_))));
+        }
+        assert!(matches!(memory.filled(u64::MAX, 1), Err(Error::Damaged(_))));
+        let records = memory.filled_records(1 << 30, 1 << 32, 1 << 32);
+        assert!(matches!(records, Err(Error::Damaged(_))), "2^64 bytes are not none");
+        assert!(memory.filled(1 << 30, 0).expect("nothing").is_empty());
     }
 
     #[test]

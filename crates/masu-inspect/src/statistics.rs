@@ -72,7 +72,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<u64>),
                 abandoned += u64::from(span.is_abandoned);
             }
         }
-        let own = memory.filled(engine.base - l.heaps_below, f.heaps * l.heap_stride)?;
+        let own = memory.filled_records(engine.base - l.heaps_below, f.heaps, l.heap_stride)?;
         for heap in own.chunks_exact(l.heap_stride as usize) {
             let heap = &heap[l.heap_at as usize..];
             // Blocks that the shared arena lends count as its borrowers'.
@@ -90,7 +90,8 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<u64>),
             counters[REFILLED] += bytes;
             counters[REMOTE] += u64_at(cache, l.processor_taken);
         }
-        let arenas = memory.filled(engine.base - l.arenas_below, f.arenas * l.arena_stride)?;
+        let arenas =
+            memory.filled_records(engine.base - l.arenas_below, f.arenas, l.arena_stride)?;
         for heap in arenas.chunks_exact(l.arena_stride as usize) {
             count(engine, &heap[l.arena_inner as usize..], &mut counters);
             let places = [l.arena_hooked_live, l.arena_hooked_used, l.arena_hooked_mapped];

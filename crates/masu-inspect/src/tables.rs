@@ -57,7 +57,7 @@ pub enum Huge {
 
 fn number<const N: usize>(bytes: &[u8], at: u64) -> u64 {
     let mut word = [0; 8];
-    if let Some(found) = bytes.get(at as usize..at as usize + N) {
+    if let Some(found) = bytes.get(at as usize..).and_then(|rest| rest.first_chunk::<N>()) {
         word[..N].copy_from_slice(found);
     }
     u64::from_le_bytes(word)
@@ -95,7 +95,7 @@ impl<'a> Tables<'a> {
         let first = (engine.huge_base - engine.base) / l.chunk;
         let copy = |below: u64, entries: u64, stride: u64| match entries {
             0 => Ok(Vec::new()),
-            _ => memory.filled(engine.base - below, entries * stride),
+            _ => memory.filled_records(engine.base - below, entries, stride),
         };
         Ok(Tables {
             // Words that say which blocks are out are read last: blocks freed in between count as

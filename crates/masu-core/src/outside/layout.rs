@@ -66,6 +66,11 @@ macro_rules! layout {
                     },
                 })
             }
+
+            /// Yields its words in the order of [`WORD_NAMES`]; then the sizes.
+            pub fn words(&self) -> impl Iterator<Item = u64> {
+                [$(self.$name,)*].into_iter().chain(self.sizes)
+            }
         }
     };
 }
