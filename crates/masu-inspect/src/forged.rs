@@ -1,6 +1,6 @@
 //! Tests with a process whose memory lies: this one, with a copy of masu's words that nobody uses.
 
-use masu_core::outside::{Layout, MAGIC, PLACES, Place};
+use masu_core::outside::{Layout, MAGIC, PLACES, PROCESSOR_CACHES, Place};
 
 use crate::account::Account;
 use crate::engine::Engine;
@@ -152,8 +152,10 @@ fn counters_are_no_larger_than_what_they_count() {
         assert!(forged.is_damaged(), "{which:?}");
     }
     let forged = Forged::with_window();
-    forged.set(Place::ProcessorCachesInUse, FAR_TOO_MANY);
     let engine = forged.engine().expect("its words");
+    forged.set(Place::ProcessorCachesInUse, PROCESSOR_CACHES as u64);
+    heaps::processor_caches(&forged.memory, &engine).expect("as many as can be");
+    forged.set(Place::ProcessorCachesInUse, PROCESSOR_CACHES as u64 + 1);
     assert!(matches!(heaps::processor_caches(&forged.memory, &engine), Err(Error::Damaged(_))));
 }
 

@@ -269,10 +269,14 @@ impl Memory {
     /// # Errors
     /// As for reading.
     pub fn filled(&self, at: u64, len: u64) -> Result<Vec<u8>, Error> {
+        self.filled_up_to(at, len, MOST_FILLED)
+    }
+
+    fn filled_up_to(&self, at: u64, len: u64, most: u64) -> Result<Vec<u8>, Error> {
         let damaged = || Error::Damaged(self.process);
         let end = at.checked_add(len).filter(|_| len <= MOST_BYTES).ok_or_else(damaged)?;
         let filled = self.pages(at, end)?.filled;
-        if filled.bytes(at, end) > MOST_FILLED {
+        if filled.bytes(at, end) > most {
             return Err(damaged());
         }
         let mut bytes = zeroed(len as usize).ok_or_else(damaged)?;
@@ -433,7 +437,9 @@ mod tests {
             assert_eq!(scanned.resident.0, looked.resident.0);
         }
         // Pages that are not resident are not touched.
-        let bytes = memory.filled(at, len).expect("ours");
+        let bytes = memory.filled_up_to(at, len, 3 * memory.page).expect("ours");
+        let less = memory.filled_up_to(at, len, 3 * memory.page - 1);
+        assert!(matches!(less, Err(Error::Damaged(_))));
         assert_eq!((bytes[3 * memory.page as usize], bytes[0]), (7, 0));
         assert_eq!(
             look(pagemap, memory.page, at, at + len)
