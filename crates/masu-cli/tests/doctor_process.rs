@@ -98,6 +98,20 @@ fn a_process_under_masu_run() {
 }
 
 #[test]
+fn no_name_and_no_argument_of_a_process_controls_the_terminal() {
+    let names = "#include <sys/prctl.h>\n__attribute__((constructor)) static void name(void) {\
+                 prctl(PR_SET_NAME, \"a\\001\\302\\233b\"); }";
+    let fixture = Fixture::new();
+    let mut command = Process::new(waits(&fixture, "bare", &[], names));
+    let process = Running::start(command.arg("\u{9b}31m\x1b[2J").env_remove("LD_PRELOAD"));
+    let id = process.0.id().to_string();
+    let output = masu().args(["doctor", "-p", &id]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("a??b"), "{text:?}");
+    assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+}
+
+#[test]
 fn a_process_without_masu() {
     let fixture = Fixture::new();
     let program = waits(&fixture, "bare", &[], "");

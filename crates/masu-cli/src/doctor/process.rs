@@ -24,6 +24,7 @@ use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle::{self, Weight};
 use crate::preload;
+use crate::printable::printable;
 use crate::see;
 
 const AT_SECURE: u64 = 23;
@@ -130,7 +131,7 @@ pub fn facts(
     let own = binary.as_ref().and_then(|_| files.program()?.contents.clone());
     let mut process = Process {
         id,
-        name: status.as_ref().map(|status| status.name.clone()).unwrap_or_default(),
+        name: status.as_ref().map(|status| printable(&status.name)).unwrap_or_default(),
         malloc: serving::first(&files.ordered),
         masu: files.masu().map(|file| file.path.clone()),
         linked_in: own.as_ref().is_some_and(|own| own.masu || own.rust),
@@ -346,7 +347,7 @@ fn command_line(root: &Root) -> Option<String> {
         word => format!("'{}'", word.replace('\'', r"'\''")),
     });
     let line = quoted.collect::<Vec<_>>().join(" ");
-    (line.len() <= 80).then_some(line)
+    (line.len() <= 80 && !line.contains(char::is_control)).then_some(line)
 }
 
 fn options(process: &Process, environment: &Environment, root: &Root) -> Finding {

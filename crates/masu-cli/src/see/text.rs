@@ -76,7 +76,7 @@ fn name(part: &Part) -> String {
         Kind::Stacks => "stacks",
         Kind::Brk => "the brk area, of another allocator",
         Kind::Anonymous => match &part.name {
-            Some(name) => return format!("anonymous: {name}"),
+            Some(name) => return format!("anonymous: {}", printable(name)),
             None => "anonymous: mapped by the program itself",
         },
     };
@@ -207,5 +207,14 @@ mod tests {
         assert_eq!(line(&account).as_deref(), Some("% 6.0 MiB 6"));
         account.sum = account.rss - 1;
         assert_eq!(line(&account), None);
+    }
+
+    #[test]
+    fn no_part_has_a_name_that_controls_the_terminal() {
+        let part =
+            |name: &str| Part { kind: Kind::Anonymous, name: Some(name.into()), bytes: 1 << 20 };
+        let account = Account { parts: vec![part("a\x1b[2J")], ..Account::of(7, "x".into(), &[]) };
+        let text = render(&account, &[], WIDTH);
+        assert!(text.contains("anonymous: a?[2J") && !text.contains('\x1b'), "{text}");
     }
 }
