@@ -227,7 +227,7 @@ impl Core {
                 Some((_, found)) => *found,
                 None => {
                     let (mut was, mut is) = ([0; 4096], [0; 4096]);
-                    let file = File::open(&path).ok().filter(|file| {
+                    let file = masu_profile::files::open(&path).ok().filter(|file| {
                         let whole = file.read_exact_at(&mut is, offset).is_ok();
                         !whole || self.dumped(range.0, &mut was).is_err() || was == is
                     });

@@ -3,10 +3,14 @@
 //! ```text
 //! raw        a profile, and the file that the library writes
 //!  ├─ view     which of its figures are asked for, and how sure they are
-//!  ├─ symbols  from addresses to functions
+//!  ├─ files    opening what another process names
+//!  ├─ symbols, made  from addresses to functions
 //!  └─ pprof, stacks   the forms it comes in
 //! ```
 
+pub mod files;
+#[cfg(feature = "symbols")]
+mod made;
 pub mod pprof;
 pub mod raw;
 pub mod stacks;

@@ -10,8 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::files::build_id;
 use crate::raw::{Amount, Place, Profile};
-use crate::symbols::{Symbols, build_id};
+use crate::symbols::Symbols;
 use crate::view::View;
 
 /// What a pair of sample types says of a call stack.
@@ -129,7 +130,9 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
 fn mappings(profile: &Profile, are_named: bool, file: &mut Message, strings: &mut Strings) {
     let mut build_ids: HashMap<&Path, String> = HashMap::new();
     for (i, mapping) in profile.mappings.iter().enumerate() {
-        let id = build_ids.entry(mapping.file()).or_insert_with(|| build_id(mapping.file()));
+        let id = build_ids.entry(mapping.file()).or_insert_with(|| {
+            if mapping.has_file() { build_id(mapping.file()) } else { String::new() }
+        });
         let mut part = Message::default();
         part.number(1, i as u64 + 1);
         part.number(2, mapping.start);

@@ -111,6 +111,22 @@ impl Mapping {
     pub fn file(&self) -> &Path {
         self.file.as_deref().unwrap_or(&self.path)
     }
+
+    /// Whether its name is that of a file: others are of memory, into which code is generated.
+    pub fn has_file(&self) -> bool {
+        let is_memory = ["/memfd:", "/dev/zero", "//anon", "/SYSV"]
+            .iter()
+            .any(|start| self.path.to_string_lossy().starts_with(start));
+        // A program may have been started from memory.
+        let is_program = self.file.as_ref().is_some_and(|file| file.ends_with("exe"));
+        self.path.is_absolute() && (!is_memory || is_program)
+    }
+
+    /// Returns its name without directories.
+    #[cfg(feature = "symbols")]
+    pub(crate) fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy()
+    }
 }
 
 /// What is wrong with a file that ends too early.
@@ -362,6 +378,26 @@ mod tests {
         assert_eq!(profile.mappings.len(), 1);
         assert_eq!(profile.mapping_of(0x4ff).unwrap().path, Path::new("/bin/a b"));
         assert_eq!(profile.mapping_of(0x500), None);
+    }
+
+    #[test]
+    fn memory_with_a_name_is_no_file() {
+        let has_file = |path: &str, file: Option<&str>| {
+            let file = file.map(Into::into);
+            Mapping { start: 0, end: 1, offset: 0, path: path.into(), file }.has_file()
+        };
+        for name in [
+            "/memfd:doublemapper (deleted)",
+            "/dev/zero (deleted)",
+            "[anon:v8]",
+            "[vdso]",
+            "//anon",
+            "/SYSV00000000 (deleted)",
+        ] {
+            assert!(!has_file(name, Some("/proc/7/map_files/0-1")), "{name}");
+        }
+        assert!(has_file("/lib/memfd:x", None));
+        assert!(has_file("/memfd:program (deleted)", Some("/proc/7/exe")));
     }
 
     #[test]

@@ -4,15 +4,19 @@
 use std::collections::BTreeMap;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::fs;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "symbols")]
+use std::path::Path;
+use std::path::PathBuf;
 
 #[cfg(feature = "symbols")]
 use blazesym::symbolize::source::{Elf, Source};
 #[cfg(feature = "symbols")]
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
-use object::Object as _;
 
+#[cfg(feature = "symbols")]
+use crate::files;
+#[cfg(feature = "symbols")]
+use crate::made::MadeCode;
 #[cfg(feature = "symbols")]
 use crate::raw::{Mapping, Profile};
 
@@ -73,45 +77,58 @@ impl Symbols {
     /// Looks up all addresses of a profile.
     #[cfg(feature = "symbols")]
     pub fn of(profile: &Profile) -> Symbols {
-        let mut by_file: BTreeMap<&Path, (&Mapping, Vec<InFile>)> = BTreeMap::new();
+        // Two files that were deleted may have had one path.
+        let mut by_file: BTreeMap<(&Path, &Path), (&Mapping, Vec<InFile>)> = BTreeMap::new();
         let mut symbols = Symbols::none();
         let mut made = None;
         let all: BTreeSet<u64> = profile.places.iter().flat_map(|p| &p.frames).copied().collect();
         for address in all {
             // The address of the call, not of its return.
             let call = address.saturating_sub(1);
-            match profile.mapping_of(call) {
-                Some(mapping) => {
+            let mapping = profile.mapping_of(call);
+            match mapping {
+                Some(mapping) if mapping.has_file() => {
                     let offset = call - mapping.start + mapping.offset;
-                    let (_, addresses) =
-                        by_file.entry(&mapping.path).or_insert((mapping, Vec::new()));
+                    let file = (&*mapping.path, mapping.file());
+                    let (_, addresses) = by_file.entry(file).or_insert((mapping, Vec::new()));
                     addresses.push(InFile { address, offset });
                 }
-                None => {
+                _ => {
                     let made = made.get_or_insert_with(|| MadeCode::of(profile.pid));
-                    symbols.put(address, vec![made.frame(call)]);
+                    let frame = match (made.name(call), mapping) {
+                        (Some(name), _) => Frame { name: name.into(), file: None, line: 0 },
+                        (None, Some(mapping)) => {
+                            unknown(&mapping.name(), call - mapping.start + mapping.offset)
+                        }
+                        (None, None) => unknown("code generated at run time", call),
+                    };
+                    symbols.put(address, vec![frame]);
                 }
             }
         }
-        let symbolizer = Symbolizer::new();
         for (mapping, addresses) in by_file.into_values() {
-            symbols.look_up(&symbolizer, mapping, &addresses);
+            symbols.look_up(mapping, &addresses);
         }
         symbols
     }
 
     #[cfg(feature = "symbols")]
-    fn look_up(&mut self, symbolizer: &Symbolizer, mapping: &Mapping, addresses: &[InFile]) {
+    fn look_up(&mut self, mapping: &Mapping, addresses: &[InFile]) {
         let path = &mapping.path;
-        let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let name = mapping.name();
         let offsets: Vec<u64> = addresses.iter().map(|place| place.offset).collect();
-        let mut elf = Elf::new(mapping.file());
-        let mut look_up = |debug_syms| {
-            elf.debug_syms = debug_syms;
-            symbolizer.symbolize(&Source::Elf(elf.clone()), Input::FileOffset(&offsets))
-        };
-        // If the debugging information is unreadable, the file's own symbols must still be used.
-        let found = look_up(true).or_else(|_| look_up(false)).unwrap_or_default();
+        let symbolizer = Symbolizer::new();
+        let file = files::open(mapping.file()).ok();
+        let found = file.and_then(|file| {
+            let mut elf = Elf::new(files::again(&file));
+            let mut look_up = |debug_syms| {
+                elf.debug_syms = debug_syms;
+                symbolizer.symbolize(&Source::Elf(elf.clone()), Input::FileOffset(&offsets))
+            };
+            // If the debugging information is unreadable, the file's own symbols must still be used.
+            look_up(true).or_else(|_| look_up(false)).ok()
+        });
+        let found = found.unwrap_or_default();
         let mut any = false;
         for (i, &InFile { address, offset }) in addresses.iter().enumerate() {
             let frames = match found.get(i) {
@@ -125,7 +142,7 @@ impl Symbols {
                     frames.reverse();
                     frames
                 }
-                _ => vec![unknown(&file, offset)],
+                _ => vec![unknown(&name, offset)],
             };
             self.put(address, frames);
         }
@@ -172,51 +189,6 @@ fn unknown(file: &str, offset: u64) -> Frame {
     Frame { name: format!("{file}+{offset:#x}"), file: None, line: 0 }
 }
 
-/// Code generated at run time, from the list that engines write for `perf`: Node with
-/// `--perf-basic-prof`, Java with `-XX:+DumpPerfMapAtExit`, CPython with `-X perf`.
-#[cfg(feature = "symbols")]
-struct MadeCode(Vec<(u64, u64, String)>);
-
-#[cfg(feature = "symbols")]
-impl MadeCode {
-    fn of(process: u32) -> MadeCode {
-        let list = format!("/tmp/perf-{process}.map");
-        let text = fs::read(format!("/proc/{process}/root{list}")).or_else(|_| fs::read(list));
-        let text = text.unwrap_or_default();
-        let entry = |line: &str| {
-            let mut words = line.splitn(3, ' ');
-            let mut number = || {
-                let word = words.next()?;
-                u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()
-            };
-            let (start, len) = (number()?, number()?);
-            Some((start, start.saturating_add(len), words.next()?.to_owned()))
-        };
-        let mut code: Vec<_> = String::from_utf8_lossy(&text).lines().filter_map(entry).collect();
-        // The code generated last is at that address now.
-        code.sort_by_key(|&(start, ..)| start);
-        MadeCode(code)
-    }
-
-    fn frame(&self, call: u64) -> Frame {
-        let behind = self.0.partition_point(|&(start, ..)| start <= call);
-        match self.0[..behind].last() {
-            Some((_, end, name)) if call < *end => {
-                Frame { name: name.clone(), file: None, line: 0 }
-            }
-            _ => unknown("code generated at run time", call),
-        }
-    }
-}
-
-/// Returns the build ID of a file in hexadecimal; empty if it has none.
-pub fn build_id(path: &Path) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
-    let id =
-        object::File::parse(&*bytes).ok().and_then(|file| Some(file.build_id().ok()??.to_vec()));
-    id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,12 +212,53 @@ mod tests {
         assert_eq!(shown, names[3..]);
     }
 
+    /// A profile of this process with calls at these addresses.
+    #[cfg(feature = "symbols")]
+    fn at(frames: Vec<u64>, mappings: Vec<Mapping>) -> Profile {
+        let places = vec![crate::Place { frames, ..Default::default() }];
+        Profile { pid: std::process::id(), places, mappings, ..Profile::default() }
+    }
+
     #[cfg(feature = "symbols")]
     #[test]
-    fn code_made_at_run_time_has_the_names_of_its_list() {
-        let made = MadeCode(vec![(16, 32, "a".into()), (64, 80, "b b".into())]);
-        assert_eq!(made.frame(31).name, "a");
-        assert_eq!(made.frame(64).name, "b b");
-        assert_eq!(made.frame(40).name, "code generated at run time+0x28");
+    fn code_in_memory_with_a_name_has_the_names_of_its_list() {
+        let list = format!("/tmp/perf-{}.map", std::process::id());
+        std::fs::write(&list, "1000 10 made\n2000 10 doubled\n").unwrap();
+        let of = |start, path: &str| Mapping {
+            start,
+            end: start + 0x1000,
+            offset: 0,
+            path: path.into(),
+            file: None,
+        };
+        let mappings = vec![
+            of(0x1000, "[anon:code]"),
+            of(0x2000, "/memfd:doublemapper (deleted)"),
+            of(0x3000, "[vdso]"),
+        ];
+        let symbols = Symbols::of(&at(vec![0x1002, 0x2002, 0x3002], mappings));
+        std::fs::remove_file(&list).unwrap();
+        let name = |address| symbols.get(address)[0].name.as_str();
+        assert_eq!([name(0x1002), name(0x2002), name(0x3002)], ["made", "doubled", "[vdso]+0x1"]);
+        assert!(symbols.bare.is_empty());
+    }
+
+    #[cfg(feature = "symbols")]
+    #[test]
+    fn two_deleted_files_of_one_path_have_their_own_names() {
+        let mut profile = at(Vec::new(), Vec::new());
+        profile.set_mappings(&std::fs::read_to_string("/proc/self/maps").unwrap());
+        let here = unknown as *const () as u64;
+        let mut one = profile.mapping_of(here).unwrap().clone();
+        one.path = "/x (deleted)".into();
+        one.file = Some("/proc/self/exe".into());
+        let mut other = one.clone();
+        (other.start, other.end) = (one.end, one.end + (one.end - one.start));
+        other.file = Some("/proc/self/status".into());
+        let there = here - one.start + other.start;
+        let symbols = Symbols::of(&at(vec![here + 1, there + 1], vec![one, other]));
+        let name = |address| symbols.get(address).last().unwrap().name.as_str();
+        assert!(name(here + 1).contains("unknown"), "{}", name(here + 1));
+        assert!(name(there + 1).starts_with("x (deleted)+0x"), "{}", name(there + 1));
     }
 }
