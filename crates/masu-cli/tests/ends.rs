@@ -197,6 +197,90 @@ fn mistakes_are_refused_before_the_command_begins() {
     }
 }
 
+/// Calls `field` with the number, the value or length, and the bytes of every field of a protocol buffer's message.
+fn fields(mut message: &[u8], mut field: impl FnMut(u64, &[u8])) {
+    while !message.is_empty() {
+        let key = varint(&mut message);
+        let value = varint(&mut message);
+        let len = if key & 7 == 2 { value as usize } else { 0 };
+        field(key >> 3, &message[..len]);
+        message = &message[len..];
+    }
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let len = bytes.iter().position(|byte| byte & 0x80 == 0).unwrap() + 1;
+    let (number, rest) = bytes.split_at(len);
+    *bytes = rest;
+    number.iter().rev().fold(0, |sum, byte| sum << 7 | u64::from(byte & 0x7f))
+}
+
+#[test]
+fn every_form_shows_what_grew_since_the_base() {
+    let fixture = Fixture::new();
+    let file = |name: &str, start: u64, places: &[(u64, u64)]| {
+        let mut text = "masu heap profile 1\nrate 1\npid 1\n".to_owned();
+        for (bytes, offset) in places {
+            let blocks = bytes / 16 * 65536;
+            let pair = format!("{blocks} {bytes}");
+            let address = start + offset;
+            text += &format!("place 16 1 256 {pair} {pair} {pair} 0 @ {address:#x}\n");
+        }
+        let end = start + 0x1000;
+        text += &format!("maps\n{start:x}-{end:x} r-xp 0 0 0 /no/such/program\nend\n");
+        fs::write(fixture.path(name), text).unwrap();
+        fixture.path(name).to_string_lossy().into_owned()
+    };
+    // The second process has its code elsewhere; what it never called, the first did.
+    let old = file("old", 0x10000, &[(160, 0x11), (800, 0x21), (320, 0x31), (480, 0x41)]);
+    let new = file("new", 0x70000, &[(1600, 0x11), (400, 0x21), (320, 0x31), (48, 0x51)]);
+    let grew = [("program+0x10", 1440), ("program+0x50", 48)];
+    let shown = |form: &str| {
+        let to = format!("{form}={}", fixture.path("shown").display());
+        let output = masu().args(["prof", "--growth", &to, "--base", &old, &new]).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        fs::read(fixture.path("shown")).unwrap()
+    };
+    let text = |form: &str| String::from_utf8(shown(form)).unwrap();
+    let said = text("--text");
+    // 1600 - 160 + 400 - 800 + 48 - 480.
+    assert!(said.starts_with("More in use than before: 608 B ± 0 B"), "{said}");
+    for (name, amount) in [
+        ("program+0x10", "1.4 KiB ± 0 B in 90 blocks"),
+        ("program+0x50", "48 B ± 0 B in 3 blocks"),
+        ("program+0x20", "-400 B ± 0 B in -25 blocks"),
+        ("program+0x40", "-480 B ± 0 B in -30 blocks"),
+    ] {
+        assert!(said.contains(&format!("{amount}\n         {name}\n")), "{said}");
+    }
+    assert!(!said.contains("program+0x30"), "{said}");
+    assert_eq!(text("--folded"), grew.map(|(name, bytes)| format!("{name} {bytes}\n")).concat());
+    let flame = text("--flame");
+    for (name, bytes) in [("program+0x10", "1,440"), ("program+0x50", "48")] {
+        assert!(flame.contains(&format!("<title>{name} ({bytes} bytes")), "{flame}");
+    }
+    assert!(!flame.contains("program+0x20"), "{flame}");
+    let mut unpacked = Vec::new();
+    let packed = shown("--pprof");
+    flate2::read::GzDecoder::new(&*packed).read_to_end(&mut unpacked).unwrap();
+    let mut in_use = Vec::new();
+    fields(&unpacked, |number, sample| {
+        let values = |number, mut values: &[u8]| {
+            if number == 2 {
+                let values: Vec<_> = (0..6).map(|_| varint(&mut values) as i64).collect();
+                in_use.push((values[2], values[3]));
+            }
+        };
+        if number == 2 {
+            fields(sample, values);
+        }
+    });
+    in_use.sort_unstable();
+    assert_eq!(in_use, [(-30, -480), (-25, -400), (0, 0), (3, 48), (90, 1440)]);
+    let raw = text("--raw");
+    assert!(raw.matches("\nplace ").count() == 4 && !raw.contains(" -"), "as taken: {raw}");
+}
+
 #[test]
 fn several_profiles_are_shown_one_after_the_other() {
     let fixture = Fixture::new();

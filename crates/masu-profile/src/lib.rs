@@ -5,9 +5,11 @@
 //!  ├─ view     which of its figures are asked for, and how sure they are
 //!  ├─ files    opening what another process names
 //!  ├─ symbols, made  from addresses to functions
+//!  ├─ base     less an earlier profile
 //!  └─ pprof, stacks   the forms it comes in
 //! ```
 
+pub mod base;
 pub mod files;
 #[cfg(feature = "symbols")]
 mod made;

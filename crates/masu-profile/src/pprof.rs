@@ -2,7 +2,7 @@
 //!
 //! The message has few fields, which are written here individually; the numbers are those of `profile.proto`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -54,10 +54,20 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
     let mut locations: HashMap<u64, u64> = HashMap::new();
     let mut functions: HashMap<(String, String), u64> = HashMap::new();
     let (mut location_part, mut function_part) = (Message::default(), Message::default());
+    // A stack that an earlier profile has as well is one sample: their sum.
+    let mut sums: BTreeMap<(&[u64], u64), Vec<Amount>> = BTreeMap::new();
     for place in &profile.places {
+        let sum = sums.entry((&place.frames, place.size)).or_default();
+        sum.resize(types.len(), Amount::default());
+        for (sum, (_, figure)) in sum.iter_mut().zip(&types) {
+            let Amount { objects, bytes } = figure(place);
+            (sum.objects, sum.bytes) = (sum.objects + objects, sum.bytes + bytes);
+        }
+    }
+    for ((frames, size), sum) in sums {
         let mut sample = Message::default();
         let mut ids = Message::default();
-        for &address in &place.frames {
+        for &address in frames {
             let next = locations.len() as u64 + 1;
             let id = *locations.entry(address).or_insert(next);
             ids.varint(id);
@@ -93,15 +103,15 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
         }
         sample.message(1, &ids);
         let mut values = Message::default();
-        for (_, figure) in &types {
-            let Amount { objects, bytes } = figure(place);
-            values.varint(objects.round() as u64);
-            values.varint(bytes.round() as u64);
+        for Amount { objects, bytes } in sum {
+            // Negative if an earlier profile was subtracted.
+            values.varint(objects.round() as i64 as u64);
+            values.varint(bytes.round() as i64 as u64);
         }
         sample.message(2, &values);
         let mut label = Message::default();
         label.number(1, strings.id("bytes"));
-        label.number(3, place.size);
+        label.number(3, size);
         label.number(4, strings.id("bytes"));
         sample.message(3, &label);
         file.message(2, &sample);

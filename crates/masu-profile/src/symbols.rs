@@ -151,8 +151,7 @@ impl Symbols {
         }
     }
 
-    #[cfg(any(feature = "symbols", test))]
-    fn put(&mut self, address: u64, frames: Vec<Frame>) {
+    pub(crate) fn put(&mut self, address: u64, frames: Vec<Frame>) {
         self.frames.insert(address, frames);
     }
 

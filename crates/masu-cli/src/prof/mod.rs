@@ -28,12 +28,14 @@ pub mod session;
 pub mod text;
 mod timeline;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueHint};
+use masu_profile::base::subtract;
 use masu_profile::view::bytes;
 use masu_profile::{Profile, Symbols, View};
 
@@ -186,7 +188,6 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         }
         None => None,
     };
-    let base = base.as_ref().map(|(profile, symbols)| (profile, symbols));
     let (profiles, code) = match order.pid {
         _ if !order.file.is_empty() => {
             if order.file.len() > 1 && outputs.iter().any(|output| !output.is_stdout()) {
@@ -211,13 +212,17 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
     let mut is_too_much = false;
     for (i, profile) in profiles.iter().enumerate() {
         has(profile, view)?;
-        let symbols = Symbols::of(profile);
+        let mut symbols = Symbols::of(profile);
         say_what_is_missing(profile);
+        let mut shown = Cow::Borrowed(profile);
+        if let Some((base, named)) = &base {
+            subtract(shown.to_mut(), &mut symbols, base, named);
+        }
         for output in &outputs {
             if i > 0 {
                 cli::print("\n")?;
             }
-            output.write(profile, &symbols, view, base)?;
+            output.write(profile, &shown, &symbols, view)?;
         }
         is_too_much |= most.is_some_and(|most| leaks(profile, most));
     }

@@ -97,19 +97,19 @@ impl Output {
         self.file == Path::new("-")
     }
 
-    /// Writes a profile.
+    /// Writes a profile: as it is `taken`, or what is shown of it.
     pub fn write(
         &self,
+        taken: &Profile,
         profile: &Profile,
         symbols: &Symbols,
         view: View,
-        base: Option<(&Profile, &Symbols)>,
     ) -> Result<(), Failure> {
         let folded = || stacks::folded(profile, symbols, view);
         let bytes = match self.form {
-            Form::Raw => profile.text().into_bytes(),
+            Form::Raw => taken.text().into_bytes(),
             Form::Text => {
-                let text = text::report(profile, symbols, view, base);
+                let text = text::report(profile, symbols, view);
                 if self.is_stdout() { fit(&text) } else { text }.into_bytes()
             }
             Form::Pprof => {

@@ -22,23 +22,9 @@ struct Entry {
     lived: f64,
 }
 
-/// Writes the report. [`View::Growth`] compares with `base`.
-pub fn report(
-    profile: &Profile,
-    symbols: &Symbols,
-    view: View,
-    base: Option<(&Profile, &Symbols)>,
-) -> String {
-    let mut stacks = gather(profile, symbols, view, 1.0);
-    if let Some((profile, symbols)) = base {
-        for (stack, entry) in gather(profile, symbols, view, -1.0) {
-            let sum = stacks.entry(stack).or_default();
-            sum.amount.bytes += entry.amount.bytes;
-            sum.amount.objects += entry.amount.objects;
-            sum.variance += entry.variance;
-            sum.sampled += entry.sampled;
-        }
-    }
+/// Writes the report. For [`View::Growth`], an earlier profile was subtracted.
+pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
+    let stacks = gather(profile, symbols, view);
     let total: Entry = stacks.values().fold(Entry::default(), |mut sum, entry| {
         sum.amount.bytes += entry.amount.bytes;
         sum.amount.objects += entry.amount.objects;
@@ -126,12 +112,7 @@ fn figure(view: View, entry: &Entry) -> String {
     format!("{of} ± {} in {blocks}{few}", bytes(margin))
 }
 
-fn gather(
-    profile: &Profile,
-    symbols: &Symbols,
-    view: View,
-    sign: f64,
-) -> HashMap<Vec<Frame>, Entry> {
+fn gather(profile: &Profile, symbols: &Symbols, view: View) -> HashMap<Vec<Frame>, Entry> {
     let mut stacks: HashMap<Vec<Frame>, Entry> = HashMap::new();
     for place in &profile.places {
         let amount = view.of(place);
@@ -139,10 +120,10 @@ fn gather(
             continue;
         }
         let entry = stacks.entry(symbols.stack(&place.frames).cloned().collect()).or_default();
-        entry.amount.bytes += sign * amount.bytes;
-        entry.amount.objects += sign * amount.objects;
+        entry.amount.bytes += amount.bytes;
+        entry.amount.objects += amount.objects;
         entry.variance += variance(amount.bytes, place);
-        entry.sampled += amount.bytes;
+        entry.sampled += amount.bytes.abs();
         entry.freed += place.allocated.objects - place.live.objects;
         entry.lived += place.lived;
     }

@@ -81,6 +81,6 @@ fn take(process: u32, stop: &AtomicBool) -> Result<String, Trouble> {
     };
     let symbols = Symbols::of(&profile);
     let [grown, all] =
-        [View::Grown, View::Allocated].map(|view| text::report(&profile, &symbols, view, None));
+        [View::Grown, View::Allocated].map(|view| text::report(&profile, &symbols, view));
     Ok(format!("{grown}\n{all}"))
 }
