@@ -126,7 +126,8 @@ impl Symbols {
                 symbolizer.symbolize(&Source::Elf(elf.clone()), Input::FileOffset(&offsets))
             };
             // If the debugging information is unreadable, the file's own symbols must still be used.
-            look_up(true).or_else(|_| look_up(false)).ok()
+            let whole = files::links_to_files(&file).then(|| look_up(true).ok()).flatten();
+            whole.or_else(|| look_up(false).ok())
         });
         let found = found.unwrap_or_default();
         let mut any = false;
