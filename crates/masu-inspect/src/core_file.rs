@@ -335,3 +335,36 @@ impl Core {
         self.mapped.iter().any(|mapped| (mapped.range.0..mapped.range.1).contains(&at))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_mapped_path_that_is_a_fifo_now_is_not_opened() {
+        let path = std::env::temp_dir().join(format!("masu-core-fifo-{}", std::process::id()));
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let own = std::env::current_exe().unwrap();
+        let mapped = [&path, &own].map(|path| Mapped {
+            range: (0x1000, 0x2000),
+            offset: 0,
+            path: path.clone(),
+            is_code: false,
+            file: None,
+        });
+        let mut core = Core {
+            file: File::open(&own).unwrap(),
+            segments: Vec::new(),
+            opened: Vec::new(),
+            process: 0,
+            name: String::new(),
+            signal: None,
+            threads: Vec::new(),
+            mapped: mapped.into(),
+        };
+        core.find_files();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!((core.mapped[0].file, core.mapped[1].file), (None, Some(0)));
+    }
+}
