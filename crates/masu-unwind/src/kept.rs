@@ -5,6 +5,7 @@
 //! 1. [`MEMORY`] is 0, or for ever the address of a zeroed mapping of the size of [`Kept`].
 //! 2. zero bytes are a valid [`Kept`]: it consists of atomic integers.
 
+use crate::build::Places;
 use crate::cache::Cache;
 use crate::maps::Modules;
 use crate::past::Past;
@@ -20,6 +21,8 @@ pub struct Kept {
     pub past: Past,
     /// Modules.
     pub modules: Modules,
+    /// Build IDs.
+    pub places: Places,
 }
 
 /// The mapping's address; 0 before the first walk.

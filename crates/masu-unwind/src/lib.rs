@@ -6,7 +6,8 @@
 //! ```text
 //!  walk ── registers of this thread                       [registers]
 //!    ├─ a stack that was walked before and is as it was   [past]
-//!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps
+//!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps: [maps]
+//!         │                                                          told from another build of it: [build]
 //!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
 //!         ├─ the rule in the module's unwinding tables    [tables] find the entry, [cfi] runs its program
 //!         └─ no tables: the end of the function, if it follows [epilogue], or the frame pointer, if it can be one
@@ -30,6 +31,7 @@ macro_rules! where_registers_are_known {
 }
 
 where_registers_are_known! {
+    mod build;
     mod cache;
     mod cfi;
     #[cfg(target_arch = "x86_64")]

@@ -3,10 +3,11 @@
 //! glibc from 2.35 on answers with `_dl_find_object`, which never waits. Otherwise the kernel supplies the mappings
 //! ([`maps`](crate::maps)). Both give the start of the file in memory; its program headers give the rest.
 
-use crate::maps;
+use crate::{build, maps};
 use crate::tables::Cursor;
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
+use core::ops::Range;
 
 /// A loaded file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,10 @@ fn dl_find_object() -> *const c_void {
     address
 }
 
+/// The bytes of a file's first page, which is mapped at its start in memory.
+pub const FIRST: usize = 4096;
+/// A header's kind: a segment that is loaded.
+const PT_LOAD: u32 = 1;
 /// The first bytes of a file.
 const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
 
@@ -101,8 +106,8 @@ impl Module {
         (self.from..self.end).contains(&pc)
     }
 
-    /// Returns what differs between files: where the tables are, how they begin, and their length.
-    #[inline]
+    /// Returns what differs between files, and between builds of a file: where the tables are, how they begin, their
+    /// length, and the build.
     pub fn identity(&self) -> u64 {
         if self.header == 0 {
             return 0;
@@ -110,48 +115,43 @@ impl Module {
         // SAFETY: a header has at least twelve bytes, and the loader found it in a loaded module.
         let [a, b, c] = unsafe { (self.header as *const [u32; 3]).read_unaligned() };
         let words = u64::from(a ^ c) << 32 | u64::from(b);
-        (self.header as u64).rotate_left(23) ^ words
+        (self.header as u64).rotate_left(23) ^ words ^ build::of(self, b)
     }
 
     /// Returns a cursor from an address in one of its segments to that segment's end.
+    #[inline(always)]
     pub fn segment(&self, address: usize) -> Option<Cursor> {
-        let mut segment = None;
-        self.headers(&mut |header| {
-            if header.is_readable() && (header.start..header.end).contains(&address) {
-                // SAFETY: a readable segment of a module that has a frame on this thread's stack, so it
-                // stays loaded for the walk.
-                segment = Some(unsafe { Cursor::new(address, header.end) });
-            }
-        });
-        segment
+        let segment = self.header(PT_LOAD, address, 0)?;
+        // SAFETY: a readable segment of a module that has a frame on this thread's stack, so it stays loaded for the
+        // walk.
+        Some(unsafe { Cursor::new(address, segment.end) })
     }
 
     /// Returns the address of `.eh_frame_hdr` from the program headers; 0 if there is none.
     pub fn find_header(&self) -> usize {
         const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-        let mut found = 0;
-        self.headers(&mut |header| {
-            if header.kind == PT_GNU_EH_FRAME {
-                found = header.start;
-            }
-        });
-        found
+        self.header(PT_GNU_EH_FRAME, 0, 0).map_or(0, |range| range.start)
     }
 
     /// Whether it is a library: it has no entry point.
     pub fn is_library(&self) -> bool {
-        // SAFETY: as for `headers`.
-        let mut at = unsafe { Cursor::new(self.start, self.start + 64) };
+        let mut at = self.first_page();
         at.split(24).and_then(|_| at.u64()) == Some(0)
     }
 
-    /// Calls `f` with each program header, as mapped in memory.
-    fn headers(&self, f: &mut dyn FnMut(&Header)) -> Option<()> {
-        const PT_LOAD: u32 = 1;
-        /// The headers lie on the file's first page, which is mapped at its start in memory.
-        const FIRST: usize = 4096;
+    /// Returns a cursor over its first page, where the file's headers lie.
+    #[inline(always)]
+    pub fn first_page(&self) -> Cursor {
         // SAFETY: the first page of a module is mapped, because the loader reads its headers there.
-        let first = unsafe { Cursor::new(self.start, self.start + FIRST) };
+        unsafe { Cursor::new(self.start, self.start + FIRST) }
+    }
+
+    /// Returns what a program header of some kind describes, as mapped in memory, after leaving out the first `skip` of
+    /// that kind. Only those segments count that can be read and contain the address.
+    #[inline(never)]
+    pub fn header(&self, kind: u32, address: usize, mut skip: usize) -> Option<Range<usize>> {
+        const PF_R: u32 = 4;
+        let first = self.first_page();
         let mut at = first;
         if at.u32()? != MAGIC {
             return None;
@@ -166,39 +166,29 @@ impl Module {
         let mut bias = None;
         for _ in 0..count {
             let mut at = table.split(size)?;
-            let (kind, flags) = (at.u32()?, at.u32()?);
+            let (this, flags) = (at.u32()?, at.u32()?);
             at.split(8)?;
-            let address = at.u64()? as usize;
+            let from = at.u64()? as usize;
             at.split(16)?;
             let length = at.u64()? as usize;
-            if kind == PT_LOAD && bias.is_none() {
-                bias = Some(self.start.wrapping_sub(address & !(FIRST - 1)));
+            if this == PT_LOAD && bias.is_none() {
+                bias = Some(self.start.wrapping_sub(from & !(FIRST - 1)));
             }
             // The header of the tables could precede those of loaded segments, but never does in files that linkers
             // write.
             let Some(bias) = bias else { continue };
-            let start = address.wrapping_add(bias);
-            let end = start.wrapping_add(length);
-            if start <= end && (kind != PT_LOAD || end <= self.last) {
-                f(&Header { kind, flags, start, end });
+            let start = from.wrapping_add(bias);
+            let range = start..start.wrapping_add(length);
+            let counts = this != PT_LOAD
+                || range.end <= self.last && flags & PF_R != 0 && range.contains(&address);
+            if this != kind || range.start > range.end || !counts {
+                continue;
             }
+            if skip == 0 {
+                return Some(range);
+            }
+            skip -= 1;
         }
-        Some(())
-    }
-}
-
-/// A program header.
-struct Header {
-    kind: u32,
-    flags: u32,
-    start: usize,
-    end: usize,
-}
-
-impl Header {
-    fn is_readable(&self) -> bool {
-        const PT_LOAD: u32 = 1;
-        const PF_R: u32 = 4;
-        self.kind == PT_LOAD && self.flags & PF_R != 0
+        None
     }
 }

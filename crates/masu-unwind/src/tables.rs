@@ -20,6 +20,11 @@ impl Cursor {
         Cursor { at, end: end.max(at) }
     }
 
+    /// Returns a cursor over at most the first `length` bytes.
+    pub fn first(self, length: usize) -> Cursor {
+        Cursor { at: self.at, end: self.end.min(self.at.saturating_add(length)) }
+    }
+
     /// Whether everything has been read.
     pub fn is_empty(&self) -> bool {
         self.at >= self.end

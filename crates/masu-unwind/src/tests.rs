@@ -392,3 +392,57 @@ fn a_trampoline_without_a_table_does_not_end_the_stack() {
     assert_eq!(behind, &own[own.len() - behind.len()..]);
     assert!(behind.len() + 2 >= own.len() && behind.len() > 5, "{found:x?} {own:x?}");
 }
+
+/// A plugin that is built again, with a larger buffer, and loaded again in the same place.
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[test]
+fn a_plugin_that_was_built_again_is_not_walked_with_its_old_rules() {
+    type Entry = extern "C" fn(extern "C" fn(*mut Vec<usize>), *mut Vec<usize>);
+    extern "C" fn callee(found: *mut Vec<usize>) {
+        let mut room = [MaybeUninit::uninit(); 256];
+        // SAFETY: the test's own vector.
+        unsafe { *found = black_box(walk(&mut room)).to_vec() };
+    }
+    unsafe extern "C" {
+        fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+    const SOURCE: &str = "void entry(void (*f)(void *), void *p) {
+        volatile char room[SIZE]; room[0] = 1; f(p); room[SIZE - 1] = 1; }";
+    let directory = std::env::temp_dir().join(format!("masu-unwind-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    let source = directory.join("plugin.c");
+    fs::write(&source, SOURCE).expect("written");
+    for id in ["sha1", "none"] {
+        let mut entries = Vec::new();
+        for size in [40, 104, 40] {
+            let plugin = directory.join(format!("{id}{size}.so"));
+            let mut cc = std::process::Command::new("cc");
+            cc.args(["-O2", "-fomit-frame-pointer", "-fPIC", "-shared", "-o"]).arg(&plugin);
+            cc.arg(format!("-DSIZE={size}")).arg(format!("-Wl,--build-id={id}")).arg(&source);
+            assert!(cc.status().expect("a compiler").success());
+            let name = CString::new(plugin.to_str().expect("a name")).unwrap();
+            // SAFETY: a plugin with a function of this type, which is not called after it is unloaded.
+            let (handle, entry) = unsafe {
+                let handle = dlopen(name.as_ptr(), 2);
+                assert!(!handle.is_null(), "{name:?}");
+                let entry = dlsym(handle, c"entry".as_ptr());
+                (handle, core::mem::transmute::<*mut c_void, Entry>(entry))
+            };
+            let mut found = Vec::new();
+            entry(callee, &raw mut found);
+            // SAFETY: opened above.
+            unsafe { dlclose(handle) };
+            let mut room = [MaybeUninit::uninit(); 256];
+            let own = walk(&mut room);
+            let at = entry as *const () as usize;
+            let place = found.iter().position(|frame| (at..at + 256).contains(frame));
+            // Behind the plugin come this function, at another place, and its callers.
+            let behind = &found[place.expect("the plugin") + 2..];
+            assert_eq!(behind, &own[own.len() - behind.len()..], "{id} {size}");
+            assert!(behind.len() + 2 >= own.len() && behind.len() > 5, "{id} {size}: {found:x?}");
+            entries.push(at);
+        }
+        println!("{id}: loaded at {entries:x?}");
+    }
+    fs::remove_dir_all(&directory).expect("removed");
+}
