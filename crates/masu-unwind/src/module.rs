@@ -70,11 +70,11 @@ const PT_LOAD: u32 = 1;
 const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
 
 impl Module {
-    /// Returns the module of an address on the calling thread's stack.
-    pub fn of(pc: usize) -> Option<Module> {
+    /// Returns the module of an address on the calling thread's stack. `may_read` is about [`maps::find`].
+    pub fn of(pc: usize, may_read: &mut bool) -> Option<Module> {
         let find = dl_find_object();
         if find.is_null() {
-            return maps::find(pc);
+            return maps::find(pc, may_read);
         }
         let mut found = MaybeUninit::<Found>::zeroed();
         // SAFETY: this is the signature of the C library's function; it writes a `Found` or
@@ -93,7 +93,7 @@ impl Module {
         // For a file whose segments are not adjacent it gives one segment, not the start of the file.
         // SAFETY: these are the first bytes of a readable code segment.
         if unsafe { (start as *const u32).read_unaligned() } != MAGIC {
-            return maps::find(pc);
+            return maps::find(pc, may_read);
         }
         let mut module =
             Module { start, from: start, end, last: end, header: found.header, tag: 0 };

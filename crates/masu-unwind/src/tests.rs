@@ -83,6 +83,7 @@ fn base_is_frame(register: u16) -> bool {
 
 #[test]
 fn every_row_is_what_gimli_reads() {
+    let _alone = maps::tests::ALONE.lock();
     for name in [
         "libstdc++.so.6",
         "libm.so.6",
@@ -120,7 +121,7 @@ fn every_row_is_what_gimli_reads() {
                 continue;
             }
             let at = start + fde.initial_address() as usize;
-            let module = Module::of(at).unwrap_or_else(|| panic!("{path} has {at:x}"));
+            let module = Module::of(at, &mut true).unwrap_or_else(|| panic!("{path} has {at:x}"));
             assert_eq!(module.start, start, "{path}");
             let header = module.segment(module.header).expect("a header");
             let ours = Entry::find(at, header, |at| module.segment(at));
@@ -168,24 +169,27 @@ fn same(expected: &Row, rule: &Rule, pc: usize, path: &str) {
 
 #[test]
 fn the_kernel_s_list_says_what_the_loader_says() {
+    let _alone = maps::tests::ALONE.lock();
     for at in [
         walk as *const () as usize,
         fs::read::<&str> as *const () as usize,
         dlopen as *const () as usize,
         dlclose as *const () as usize,
     ] {
-        let (by_loader, by_kernel) = (Module::of(at).unwrap(), maps::find(at).unwrap());
+        let (by_loader, by_kernel) =
+            (Module::of(at, &mut true).unwrap(), maps::find(at, &mut true).unwrap());
         assert_eq!(by_loader.start, by_kernel.start);
         assert_eq!(by_loader.header, by_kernel.header);
         // Found a second time, without a lookup.
-        assert_eq!(maps::find(at), Some(by_kernel));
+        assert_eq!(maps::find(at, &mut true), Some(by_kernel));
         assert!(
             !by_kernel.is_library()
-                || by_kernel.start != Module::of(walk as *const () as usize).unwrap().start
+                || by_kernel.start
+                    != Module::of(walk as *const () as usize, &mut true).unwrap().start
         );
     }
     let local = 0;
-    assert_eq!(maps::find(&raw const local as usize), None);
+    assert_eq!(maps::find(&raw const local as usize, &mut true), None);
 }
 
 #[inline(never)]
@@ -397,6 +401,7 @@ fn a_trampoline_without_a_table_does_not_end_the_stack() {
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 #[test]
 fn a_plugin_that_was_built_again_is_not_walked_with_its_old_rules() {
+    let _alone = maps::tests::ALONE.lock();
     type Entry = extern "C" fn(extern "C" fn(*mut Vec<usize>), *mut Vec<usize>);
     extern "C" fn callee(found: *mut Vec<usize>) {
         let mut room = [MaybeUninit::uninit(); 256];

@@ -73,11 +73,12 @@ impl Walk {
         // Of addresses without a table, the first is one that code with a table returns to, and the others are as
         // reliable as the frames after them.
         let mut unknown = 0usize;
+        let mut may_read = true;
         for i in 0..MOST {
             // A call may be the last instruction of its function.
             let place = self.frame.pc.wrapping_sub(usize::from(!self.exact));
             if !self.module.as_ref().is_some_and(|module| module.has(place)) {
-                self.module = Module::of(place);
+                self.module = Module::of(place, &mut may_read);
             }
             if i == 0
                 && outside
