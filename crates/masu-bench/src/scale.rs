@@ -135,8 +135,13 @@ pub struct Row {
     pub measured: f64,
     /// Lower end of its interval.
     pub low: f64,
-    /// Upper end of its interval.
+    /// Upper end of its interval. JSON has no infinity: there it is null.
+    #[serde(deserialize_with = "or_infinity")]
     pub high: f64,
+}
+
+fn or_infinity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::INFINITY))
 }
 
 /// What the comparison says of a row.
@@ -191,6 +196,13 @@ impl Check {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_was_measured_once_can_be_read_again_and_is_not_judged() {
+        let row = Row { low: 0.0, high: f64::INFINITY, ..row(1.5, 6.2, 6.2) };
+        let again: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
+        assert_eq!((again.verdict(), again), (Verdict::Unknown, row));
+    }
 
     fn row(model: f64, low: f64, high: f64) -> Row {
         let text = String::new();
