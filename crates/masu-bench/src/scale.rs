@@ -137,6 +137,7 @@ pub struct Row {
     pub low: f64,
     /// Upper end of its interval. JSON has no infinity: there it is null.
     #[serde(deserialize_with = "or_infinity")]
+    #[schemars(with = "Option<f64>")]
     pub high: f64,
 }
 
