@@ -13,9 +13,9 @@
 
 use crate::config::File;
 use crate::named_file::{self, NamedFile};
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 use crate::sys::Errno;
-use crate::sys::output::{self, Descriptor, Identity};
+use crate::sys::output::{self, Descriptor, KeptIdentity};
 use crate::text::Text;
 
 /// A descriptor that is kept from the start.
@@ -24,8 +24,7 @@ pub struct Outlet {
     file: NamedFile,
     /// The descriptor, and what was behind it. [`NONE`] if there is none.
     descriptor: AtomicU32,
-    device: AtomicU64,
-    number: AtomicU64,
+    identity: KeptIdentity,
     /// The process that opened it.
     opened_by: AtomicU32,
 }
@@ -38,8 +37,7 @@ impl Outlet {
         Outlet {
             file: NamedFile::new(),
             descriptor: AtomicU32::new(NONE),
-            device: AtomicU64::new(0),
-            number: AtomicU64::new(0),
+            identity: KeptIdentity::none(),
             opened_by: AtomicU32::new(0),
         }
     }
@@ -61,11 +59,8 @@ impl Outlet {
             }
         };
         let kept = opened.unwrap_or(Descriptor::STDERR).duplicate();
-        if let Some((kept, Identity([device, number]))) =
-            kept.and_then(|it| Some((it, it.identity()?)))
-        {
-            self.device.store(device, Ordering::Relaxed);
-            self.number.store(number, Ordering::Relaxed);
+        if let Some((kept, identity)) = kept.and_then(|it| Some((it, it.identity()?))) {
+            self.identity.keep(identity);
             self.opened_by.store(output::process(), Ordering::Relaxed);
             self.descriptor.store(kept.0, Ordering::Release);
         }
@@ -102,9 +97,7 @@ impl Outlet {
     /// The descriptor to write to, and whether it stays open.
     fn place(&self) -> Option<(Descriptor, bool)> {
         let kept = Descriptor(self.descriptor.load(Ordering::Acquire));
-        let was =
-            Identity([self.device.load(Ordering::Relaxed), self.number.load(Ordering::Relaxed)]);
-        let is_still = |it: Descriptor| kept.0 != NONE && it.identity() == Some(was);
+        let is_still = |it: Descriptor| kept.0 != NONE && self.identity.is_of(it);
         let Some(template) = self.file.template() else {
             let found = [kept, Descriptor::STDERR].into_iter().find(|&it| is_still(it));
             return found.map(|it| (it, true));

@@ -1,26 +1,22 @@
 //! The one way to write messages and the one way to end the process.
 
-use super::output::{Descriptor, Identity};
+use super::output::{Descriptor, KeptIdentity};
 use super::raw::{nr, syscall};
-use crate::sync::{AtomicU64, Ordering};
 
-/// What standard error was when the engine started: device and number.
-static AT_START: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+/// What standard error was when the engine started.
+static AT_START: KeptIdentity = KeptIdentity::none();
 
 /// Remembers what standard error is.
 pub fn note_stderr() {
-    if let Some(Identity(found)) = Descriptor::STDERR.identity() {
-        for (place, part) in AT_START.iter().zip(found) {
-            place.store(part, Ordering::Relaxed);
-        }
+    if let Some(found) = Descriptor::STDERR.identity() {
+        AT_START.keep(found);
     }
 }
 
 /// Whether a message after which the program goes on may be written. A program that has closed standard error may have
 /// a file of its data in its place.
 pub fn may_tell() -> bool {
-    let was = Identity(AT_START.each_ref().map(|part| part.load(Ordering::Relaxed)));
-    Descriptor::STDERR.identity() == Some(was) || !Descriptor::STDERR.may_hold_data()
+    AT_START.is_of(Descriptor::STDERR) || !Descriptor::STDERR.may_hold_data()
 }
 
 /// Writes bytes to standard error. Errors are ignored: there is nowhere to report them.

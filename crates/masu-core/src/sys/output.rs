@@ -6,6 +6,7 @@
 
 use super::raw::{nr, syscall};
 use super::{Errno, broken_pipe, result};
+use crate::sync::{AtomicU64, Ordering};
 use core::ffi::CStr;
 
 /// The kernel's number of an open file.
@@ -15,6 +16,29 @@ pub struct Descriptor(pub u32);
 /// Tells one file from all others: its device and its number there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity(pub [u64; 2]);
+
+/// An identity that is kept for a comparison; none at first.
+pub struct KeptIdentity([AtomicU64; 2]);
+
+impl KeptIdentity {
+    /// Nothing is kept.
+    pub const fn none() -> Self {
+        KeptIdentity([const { AtomicU64::new(0) }; 2])
+    }
+
+    /// Keeps one.
+    pub fn keep(&self, Identity(parts): Identity) {
+        for (place, part) in self.0.iter().zip(parts) {
+            place.store(part, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a descriptor stands for that file now.
+    pub fn is_of(&self, it: Descriptor) -> bool {
+        let kept = self.0.each_ref().map(|part| part.load(Ordering::Relaxed));
+        it.identity() == Some(Identity(kept))
+    }
+}
 
 impl Descriptor {
     /// Standard error.
