@@ -5,6 +5,7 @@
 //!    gave a hook; a range that loses its contents holds nothing that is in use.
 
 use super::raw::{nr, syscall};
+use super::thread::SIGSET_BYTES;
 use super::{Errno, auxv, result, rlimit};
 use core::ops::Range;
 
@@ -199,7 +200,7 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
     #[cfg(test)]
     if refusals::moving(from..from + len) {
         unmap(to, len);
-        return Err(Errno(14));
+        return Err(Errno::EFAULT);
     }
     let flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
     // SAFETY: passed on.
@@ -428,10 +429,8 @@ pub unsafe fn protect(addr: usize, len: usize, accessible: bool) -> bool {
 /// Whether the word at an address, a multiple of 8, can be read. Asks the kernel to use it as a mask of signals, in a
 /// call that it refuses for another reason if the word can be read.
 pub fn can_be_read(address: usize) -> bool {
-    const EFAULT: Errno = Errno(14);
     const NO_SUCH_WAY: usize = usize::MAX >> 1;
-    const SIGSET_BYTES: usize = 8;
     // SAFETY: an unknown way of changing the mask is refused; nothing changes.
     let asked = unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, SIGSET_BYTES, 0, 0]) };
-    asked != Err(EFAULT)
+    asked != Err(Errno::EFAULT)
 }

@@ -51,6 +51,8 @@ impl Errno {
     pub const EINTR: Errno = Errno(4);
     /// Out of memory, or over a limit.
     pub const ENOMEM: Errno = Errno(12);
+    /// An address that cannot be accessed.
+    pub const EFAULT: Errno = Errno(14);
     /// The address range is taken (`MAP_FIXED_NOREPLACE`).
     pub const EEXIST: Errno = Errno(17);
     /// Invalid argument; also an unknown flag.

@@ -28,8 +28,8 @@ const FLAGS: usize = CLONE_VM
     | CLONE_PARENT_SETTID
     | CLONE_CHILD_CLEARTID;
 
-const SIG_SETMASK: usize = 2;
-const SIGSET_BYTES: usize = 8;
+pub(super) const SIG_SETMASK: usize = 2;
+pub(super) const SIGSET_BYTES: usize = 8;
 
 /// The thread pointer: a number that no other running thread has.
 #[cfg(not(miri))]
@@ -103,18 +103,20 @@ pub unsafe fn spawn(
 
 /// Runs `f` with every signal of the calling thread blocked.
 pub fn without_signals<T>(f: impl FnOnce() -> T) -> T {
-    let mask = |set: &u64, old: *mut u64| {
-        // SAFETY: both point at one kernel sigset (8 bytes), or the second is null.
-        unsafe {
-            syscall(
-                nr::RT_SIGPROCMASK,
-                [SIG_SETMASK, core::ptr::from_ref(set) as usize, old as usize, SIGSET_BYTES, 0, 0],
-            )
-        }
-    };
-    let mut old = 0;
-    mask(&u64::MAX, &mut old);
+    let old = change_mask(SIG_SETMASK, u64::MAX);
     let result = f();
-    mask(&old, core::ptr::null_mut());
+    if let Some(old) = old {
+        change_mask(SIG_SETMASK, old);
+    }
     result
+}
+
+/// Changes the calling thread's mask of blocked signals by a set, as `sigprocmask` does. Returns what it was; `None` if
+/// the kernel refused.
+pub(super) fn change_mask(how: usize, set: u64) -> Option<u64> {
+    let mut old = 0u64;
+    let (from, to) = (&raw const set as usize, &raw mut old as usize);
+    // SAFETY: the kernel reads one of its sets (8 bytes), and writes one.
+    let done = unsafe { syscall(nr::RT_SIGPROCMASK, [how, from, to, SIGSET_BYTES, 0, 0]) };
+    result(done).ok().map(|_| old)
 }
