@@ -162,8 +162,7 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
 fn record(entry: Entry) -> Option<*mut u8> {
     let done = with(|table| table.make_room().then(|| table.put(entry)).is_some());
     if done != Some(true) {
-        let mapping = entry.mapping();
-        mem::unmap(mapping.at, mapping.len);
+        entry.unmap();
         return done.map(|_| null_mut());
     }
     charge(&entry, true);

@@ -105,8 +105,7 @@ unsafe fn lose(p: usize) {
     let found = large::with(|table| table.find(p).map(|(index, entry)| (table.take(index), entry)));
     if let Some((_, entry)) = found.flatten() {
         large::charge(&entry, false);
-        let mapping = entry.mapping();
-        mem::unmap(mapping.at, mapping.len);
+        entry.unmap();
     }
 }
 
@@ -116,22 +115,19 @@ unsafe fn lose(p: usize) {
 pub(super) fn feed(entry: &mut Entry, kept: &Kept) -> bool {
     let (at, len) = (entry.address, entry.len());
     let fed = kept.pages.len.min(len);
-    let seams = kept.seams.moved(fed, &entry.seams);
+    let Some(seams) = kept.seams.moved(fed, &entry.seams) else { return true };
     // SAFETY: invariant 2 of `hardened::large`: the block's mapping was just made, and the kept one was taken out of the
     // table: both are this thread's. What is moved is as inaccessible as it was.
     unsafe {
-        if let Some(seams) = seams {
-            let moved = move_pieces(kept.pages.at, at, fed, &kept.seams) == fed;
-            if moved && mem::protect(at, len, true) {
-                entry.seams = seams;
-                return true;
-            }
+        if move_pieces(kept.pages.at, at, fed, &kept.seams) == fed && mem::protect(at, len, true) {
+            entry.seams = seams;
+            return true;
         }
         // Kept pages hold nothing.
-        seams.is_none() || mem::map_over(at, len).is_ok() || {
-            let mapping = entry.mapping();
-            mem::unmap(mapping.at, mapping.len);
-            false
+        let done = mem::map_over(at, len).is_ok();
+        if !done {
+            entry.unmap();
         }
+        done
     }
 }

@@ -81,6 +81,12 @@ impl Entry {
         Range { at: self.address - self.low, len, narrow: self.is_narrow() }
     }
 
+    /// Unmaps it, with its guards. It must be the caller's alone.
+    pub fn unmap(&self) {
+        let mapping = self.mapping();
+        mem::unmap(mapping.at, mapping.len);
+    }
+
     pub fn is_narrow(&self) -> bool {
         self.guards == Guards::Narrow
     }
