@@ -35,7 +35,9 @@ pub unsafe fn start_configured(
     let config = unsafe { program.under_environment(envp, secure, &mut sink) };
     absent::tell(&config);
     settings::apply(&config, secure);
-    fatal::note_stderr();
+    if settings::show_errors() {
+        fatal::note_stderr();
+    }
     if config.observe {
         ptracer::allow_any();
     }
