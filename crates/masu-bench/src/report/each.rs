@@ -3,7 +3,7 @@
 use comfy_table::{Cell, Table};
 
 use super::compare::of_role;
-use super::summary::METRICS;
+use super::summary::summed;
 use super::table::right;
 use super::{Comparison, Judged, Metric, Style};
 use crate::race::results::{Measured, Results, Role};
@@ -12,8 +12,7 @@ use crate::stats::{Verdict, geometric_mean, median};
 /// The subject beside each of its peers: the geometric mean and the median of the ratios, and in how many rows it takes
 /// less, or more, beyond the noise. Less sensitive to single rows than everybody's distance from the best.
 pub fn table(results: &Results, comparisons: &[Comparison], style: Style) -> String {
-    let summed = comparisons.iter().filter(|one| METRICS.contains(&one.metric));
-    let summed: Vec<_> = summed.filter(|one| !one.rows.is_empty()).collect();
+    let summed = summed(comparisons);
     let mut table = Table::new();
     let titles = summed.iter().map(|one| one.metric.name());
     table.set_header(std::iter::once("against").chain(titles));
@@ -46,6 +45,7 @@ fn beside(results: &Results, metric: Metric, peer: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::summary::METRICS;
     use super::*;
     use crate::testing::results;
 

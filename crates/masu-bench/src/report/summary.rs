@@ -17,6 +17,12 @@ use crate::stats::{geometric_mean, median};
 /// The metrics that are summed up.
 pub const METRICS: [Metric; 4] = [Metric::Wall, Metric::Cpu, Metric::Peak, Metric::Settled];
 
+/// The comparisons of those metrics, as far as anything reports them.
+pub(super) fn summed(comparisons: &[Comparison]) -> Vec<&Comparison> {
+    let is_summed = |one: &&Comparison| METRICS.contains(&one.metric) && !one.rows.is_empty();
+    comparisons.iter().filter(is_summed).collect()
+}
+
 /// The table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
@@ -45,8 +51,7 @@ pub struct Mean {
 impl Summary {
     /// Sums `comparisons` up: those of time, processor time, and peak and settled memory.
     pub fn new(results: &Results, comparisons: &[Comparison]) -> Self {
-        let summed = |one: &&Comparison| METRICS.contains(&one.metric) && !one.rows.is_empty();
-        let all: Vec<&Comparison> = comparisons.iter().filter(summed).collect();
+        let all = summed(comparisons);
         let noise = |one: &&Comparison| {
             let known = one.rows.iter().filter_map(|row| row.standing.noise);
             median(&known.collect::<Vec<_>>())
@@ -91,8 +96,7 @@ fn null(results: &Results, all: &[&Comparison]) -> Option<(usize, Vec<Option<f64
 /// How the subject stands over all workloads, in two sentences; nothing if it was compared with
 /// nobody.
 pub fn headline(results: &Results, comparisons: &[Comparison]) -> String {
-    let summed = comparisons.iter().filter(|one| METRICS.contains(&one.metric));
-    let said = summed.filter_map(|one| {
+    let said = summed(comparisons).into_iter().filter_map(|one| {
         let name = match one.metric {
             Metric::Cpu => "processor time",
             metric => metric.name(),
