@@ -115,6 +115,20 @@ fn wrong(what: &str) -> io::Error {
 }
 
 impl Core {
+    /// A core file of which nothing has been read.
+    fn of(file: File) -> Core {
+        Core {
+            file,
+            segments: Vec::new(),
+            opened: Vec::new(),
+            process: 0,
+            name: String::new(),
+            signal: None,
+            threads: Vec::new(),
+            mapped: Vec::new(),
+        }
+    }
+
     /// Opens a core file.
     ///
     /// # Errors
@@ -138,16 +152,7 @@ impl Core {
         file.read_exact_at(&mut head, 0).map_err(cut)?;
         let header = FileHeader64::<Endianness>::parse(&*head).map_err(|_| none())?;
         let headers = header.program_headers(endian, &*head).map_err(|_| none())?;
-        let mut core = Core {
-            file,
-            segments: Vec::new(),
-            opened: Vec::new(),
-            process: 0,
-            name: String::new(),
-            signal: None,
-            threads: Vec::new(),
-            mapped: Vec::new(),
-        };
+        let mut core = Core::of(file);
         for header in headers.iter().filter(|header| header.p_type(endian) == PT_LOAD) {
             let start = header.p_vaddr(endian);
             core.segments.push(Segment {
@@ -353,16 +358,7 @@ mod tests {
             is_code: false,
             file: None,
         });
-        let mut core = Core {
-            file: File::open(&own).unwrap(),
-            segments: Vec::new(),
-            opened: Vec::new(),
-            process: 0,
-            name: String::new(),
-            signal: None,
-            threads: Vec::new(),
-            mapped: mapped.into(),
-        };
+        let mut core = Core { mapped: mapped.into(), ..Core::of(File::open(&own).unwrap()) };
         core.find_files();
         std::fs::remove_file(&path).unwrap();
         assert_eq!((core.mapped[0].file, core.mapped[1].file), (None, Some(0)));

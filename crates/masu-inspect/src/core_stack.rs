@@ -8,7 +8,7 @@ use gimli::{
     UnwindContext, UnwindExpression, UnwindSection, Value,
 };
 use object::Endianness;
-use object::elf::{FileHeader64, PT_GNU_EH_FRAME, PT_LOAD, ProgramHeader64};
+use object::elf::{FileHeader64, PT_GNU_EH_FRAME, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::core_file::{Core, Thread};
@@ -155,28 +155,21 @@ impl Module {
     fn of(core: &Core, place: u64) -> Option<Module> {
         let code = core.code_at(place)?;
         let start = core.start_of(code)?;
-        let mut head = [0; 64];
-        core.read(start, &mut head).ok()?;
-        let parsed = FileHeader64::<Endianness>::parse(&head[..]).ok()?;
-        let endian = parsed.endian().ok()?;
-        let size = size_of::<ProgramHeader64<Endianness>>() as u64;
-        let len = parsed.e_phoff(endian).checked_add(u64::from(parsed.e_phnum(endian)) * size)?;
-        let mut head = vec![0; usize::try_from(len.min(1 << 20)).ok()?.max(64)];
-        core.read(start, &mut head).ok()?;
+        let read = |at: u64, len: u64| {
+            let mut bytes = vec![0; usize::try_from(len).ok().filter(|_| len <= LARGEST)?];
+            core.read(at, &mut bytes).ok()?;
+            Some(bytes)
+        };
+        let head = masu_profile::files::head(|len| read(start, len))?;
         let parsed = FileHeader64::<Endianness>::parse(&*head).ok()?;
+        let endian = parsed.endian().ok()?;
         let segments = parsed.program_headers(endian, &*head).ok()?;
         let loaded = || segments.iter().filter(|it| it.p_type(endian) == PT_LOAD);
         let first = loaded().find(|it| it.p_offset(endian) == 0)?;
         let shift = start.wrapping_sub(first.p_vaddr(endian));
         let tables = segments.iter().find(|it| it.p_type(endian) == PT_GNU_EH_FRAME)?;
         let at = tables.p_vaddr(endian).wrapping_add(shift);
-        let read = |at: u64, end: u64| {
-            let len = end.checked_sub(at).filter(|&len| len <= LARGEST)?;
-            let mut bytes = vec![0; usize::try_from(len).ok()?];
-            core.read(at, &mut bytes).ok()?;
-            Some(bytes)
-        };
-        let header = read(at, at.checked_add(tables.p_memsz(endian))?)?;
+        let header = read(at, tables.p_memsz(endian))?;
         let bases = BaseAddresses::default().set_eh_frame_hdr(at);
         let parsed = EhFrameHdr::new(&header, LittleEndian).parse(&bases, 8).ok()?;
         let Pointer::Direct(frames) = parsed.eh_frame_ptr() else { return None };
@@ -185,7 +178,7 @@ impl Module {
             let end = from.checked_add(it.p_filesz(endian))?;
             (from..end).contains(&frames).then_some(end)
         })?;
-        let frames = (frames, read(frames, end)?);
+        let frames = (frames, read(frames, end - frames)?);
         Some(Module { code: code.range, header: (at, header), frames })
     }
 

@@ -42,14 +42,21 @@ pub fn build_id(path: &Path) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn build_id_of(file: &File) -> Option<Vec<u8>> {
-    let mut head = part(file, 0, size_of::<FileHeader64<Endianness>>() as u64)?;
+/// Returns an ELF file's beginning up to the end of its program headers. `first` reads so many bytes of it.
+pub fn head(first: impl Fn(u64) -> Option<Vec<u8>>) -> Option<Vec<u8>> {
+    let head = first(size_of::<FileHeader64<Endianness>>() as u64)?;
     let parsed = FileHeader64::<Endianness>::parse(&*head).ok()?;
     let endian = parsed.endian().ok()?;
     let len = u64::from(parsed.e_phnum(endian)) * u64::from(parsed.e_phentsize(endian));
-    head = part(file, 0, parsed.e_phoff(endian).checked_add(len)?)?;
-    let headers = FileHeader64::<Endianness>::parse(&*head).ok()?;
-    let headers = headers.program_headers(endian, &*head).ok()?;
+    let end = parsed.e_phoff(endian).checked_add(len).filter(|&end| end <= MOST)?;
+    first(end.max(head.len() as u64))
+}
+
+fn build_id_of(file: &File) -> Option<Vec<u8>> {
+    let head = head(|len| part(file, 0, len))?;
+    let parsed = FileHeader64::<Endianness>::parse(&*head).ok()?;
+    let endian = parsed.endian().ok()?;
+    let headers = parsed.program_headers(endian, &*head).ok()?;
     headers.iter().filter(|header| header.p_type(endian) == PT_NOTE).find_map(|header| {
         let bytes = part(file, header.p_offset(endian), header.p_filesz(endian))?;
         let align = header.p_align(endian);
