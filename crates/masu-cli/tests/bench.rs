@@ -168,7 +168,7 @@ fn mistakes_end_with_two_and_say_what_to_do() {
     let fixture = Fixture::new();
     for (arguments, expected) in [
         (&["--"][..], "nothing to measure"),
-        (&["--time", "5d", "--", "true"], "not a time like 90s or 20m"),
+        (&["--time", "soon", "--", "true"], "not a time like 90s or 20m"),
         (&["--time", "0s", "--", "true"], "no time at all"),
         (&["--json", "-", "--md", "-", "--", "true"], "only one of --json, --html and --md"),
         (&["--suite", "nonsense"], "suites: quick, workloads, programs, full; workloads: churn"),

@@ -36,7 +36,7 @@ pub mod task;
 pub mod watch;
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -86,15 +86,14 @@ pub fn run(plan: &Plan, tell: impl FnMut(Step)) -> Result<Results> {
 ///
 /// It is none, or nothing that can be waited for.
 pub fn duration(text: &str) -> Result<Duration> {
-    let span: jiff::SignedDuration = text.parse().context("not a time like 90s or 20m")?;
-    let time = Duration::try_from(span).context("a time is not negative")?;
+    let time = humantime::parse_duration(text).context("not a time like 90s or 20m")?;
     ensure!(!time.is_zero(), "no time at all");
     Ok(time)
 }
 
 /// The time, in UTC, to the second.
 pub fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
 /// The share of bounded time that runs which are only watched may take.

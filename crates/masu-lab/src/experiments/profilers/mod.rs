@@ -37,7 +37,7 @@ use ways::Way;
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// How often each program runs in each way, if eight minutes suffice
+    /// How often each program runs in each way, if twelve minutes suffice
     #[arg(long, value_name = "N", default_value_t = 15)]
     rounds: usize,
     /// Three rounds of a fifth of the work: two minutes
@@ -79,8 +79,8 @@ for line in open('/proc/self/status'):
     if line.startswith('VmHWM:'):
         print('peak_kib', line.split()[1])
 ";
-/// After so long no further round begins, so that all of it takes twelve minutes at most.
-const ENOUGH: Duration = Duration::from_secs(8 * 60);
+/// After so long no further round begins, so that all of it takes a quarter of an hour at most.
+const ENOUGH: Duration = Duration::from_secs(12 * 60);
 /// The longest run.
 const LIMIT: Duration = Duration::from_secs(120);
 /// The program whose samples are counted when what one costs is measured, and their mean distance.

@@ -20,15 +20,15 @@ pub struct Way {
     /// The only program that it can follow.
     pub only: Option<&'static str>,
     /// Most rounds, and the share of the work that is done: a profiler that follows every call takes ten or a hundred
-    /// times as long, and needs little to show it.
+    /// times as long, and needs little to show it. More work shows what remains of a cost once the program is warm.
     pub rounds: usize,
     pub share: f64,
 }
 
 impl Way {
-    /// Whether it can follow a program.
+    /// Whether it can follow a program. The one in Python has no more work than it does.
     pub fn follows(&self, program: &str) -> bool {
-        self.only.is_none_or(|only| only == program)
+        self.only.map_or(self.share <= 1.0 || program != PYTHON, |only| only == program)
     }
 }
 
@@ -88,6 +88,8 @@ const LIBRARIES: [&str; 4] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
 /// Rounds of what follows every call.
 const FEW: usize = 2;
+/// Rounds and work of programs that run longer.
+const LONGER: (usize, f64) = (6, 6.0);
 
 /// The ways whose programs are here. `missing`: what is not, and how to get it.
 pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
@@ -102,8 +104,16 @@ pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
     };
     let (masu, glibc) = (arm::masu()?, Arm::glibc());
     let sampling = &[("MASU_PROF", "1"), ("MASU_PROF_RATE", "512KiB")];
-    let mut ways =
-        vec![way("masu, sampling", &masu, sampling), way("masu, no profile", &masu, &[])];
+    let longer = |name, environment| {
+        let (rounds, share) = LONGER;
+        Way { rounds, share, ..way(name, &masu, environment) }
+    };
+    let mut ways = vec![
+        way("masu, sampling", &masu, sampling),
+        way("masu, no profile", &masu, &[]),
+        longer("masu, sampling, longer", sampling),
+        longer("masu, no profile, longer", &[]),
+    ];
     for peer in &PEERS {
         let places = LIBRARIES.iter().map(|place| Path::new(place).join(peer.file));
         let Some(path) = places.into_iter().find(|at| at.is_file()) else {

@@ -1,24 +1,12 @@
-//! regex-compile: patterns compiled to automata, tried on a line and dropped.
-//!
-//! Compiling parses the pattern into a tree, turns that into an automaton and works out its
-//! byte classes and literals: many short-lived vectors that grow, few blocks that stay.
+//! The patterns, and the lines that they match.
 
 use regex::bytes::RegexBuilder;
 
-use super::{Input, Outcome, Workload};
-
-/// See the module's first line.
-pub const REGEX_COMPILE: Workload = Workload {
-    name: "regex-compile",
-    about: "1 thread, patterns compiled, tried on a line and dropped",
-    sleeps: false,
-    brief: 0.2,
-    run,
-};
+use crate::{Input, Outcome};
 
 const PATTERNS: usize = 10_000;
 
-fn run(input: &Input) -> Outcome {
+pub fn run(input: &Input) -> Outcome {
     let mut rng = input.rng(0);
     let mut checksum = 0u64;
     for _ in 0..input.scaled(PATTERNS) {

@@ -1,9 +1,4 @@
-//! async-tasks: tasks that wait for each other and go on on whichever thread is free.
-//!
-//! An executor with four threads runs thousands of connections. Each is a task that sends
-//! requests to one of a few services, tasks themselves, and waits for the answer; at every
-//! wait it may move to another thread. So requests, answers and the tasks' own state are
-//! allocated by one thread and freed by another, with no pattern in it.
+//! The executor, its tasks, and what they send to each other.
 
 use std::thread;
 
@@ -11,16 +6,7 @@ use async_channel::{Receiver, Sender, bounded};
 use async_executor::Executor;
 use futures_lite::future::{block_on, yield_now};
 
-use super::{Input, Outcome, Workload};
-
-/// See the module's first line.
-pub const ASYNC_TASKS: Workload = Workload {
-    name: "async-tasks",
-    about: "4 threads, 2,000 tasks send requests to 16 others and wait",
-    sleeps: false,
-    brief: 0.35,
-    run,
-};
+use crate::{Input, Outcome};
 
 const THREADS: usize = 4;
 const CONNECTIONS: usize = 2_000;
@@ -39,7 +25,7 @@ struct Answer {
     body: Vec<u8>,
 }
 
-fn run(input: &Input) -> Outcome {
+pub fn run(input: &Input) -> Outcome {
     let executor = Executor::new();
     let (stop, stopped) = bounded::<()>(1);
     thread::scope(|scope| {
