@@ -108,5 +108,5 @@ int main(int argc, char **argv) {
     stop = 1;
     for (int t = 0; t < THREADS; t++) pthread_join(threads[t], NULL);
     puts(signals > 0 ? "ended" : "no signals");
-    return 0;
+    return signals == 0;
 }

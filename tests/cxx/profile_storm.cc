@@ -92,4 +92,5 @@ int main(int argc, char **argv) {
     stop = true;
     for (auto &t : threads) t.join();
     puts(signals > 0 ? "ended" : "no signals");
+    return signals == 0;
 }
