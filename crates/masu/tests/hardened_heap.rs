@@ -6,6 +6,7 @@ use allocator_api2::vec::Vec as HeapVec;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use masu::{ArcHeap, Heap, Masu, scope};
 use std::alloc::GlobalAlloc;
+use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -311,6 +312,7 @@ fn a_read_of_a_large_block_after_its_free_faults() {
         return;
     }
     let end = again("a_read_of_a_large_block_after_its_free_faults", |_| {});
+    assert_eq!(end.status.signal(), Some(libc::SIGSEGV), "{}", end.status);
     assert!(!String::from_utf8_lossy(&end.stdout).contains("went on"), "{}", end.status);
 }
 
