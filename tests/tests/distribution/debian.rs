@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use masu_tests::workspace;
+use masu_tests::{tool, workspace};
 
 use crate::image::{Image, search_path};
 use crate::{built, output, package, packages, succeed, text};
@@ -84,12 +84,7 @@ fn the_maintainer_is_who_builds() {
 #[test]
 fn lintian_is_content() {
     let Some(packages) = packages() else { return };
-    let mut lintian = Command::new("lintian");
-    if lintian.arg("--version").output().is_err() {
-        println!("lintian is not installed: apt-get install lintian");
-        return;
-    }
-    let mut lintian = Command::new("lintian");
+    let mut lintian = Command::new(tool("lintian"));
     lintian.args(["--fail-on", "error,warning", "--allow-root"]);
     let done = output(lintian.args(NAMES.map(|name| package(packages, name, ".deb"))));
     assert!(done.status.success(), "{}{}", text(&done.stdout), text(&done.stderr));

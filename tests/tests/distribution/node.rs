@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use masu_tests::{scratch, workspace};
+use masu_tests::{scratch, tool, workspace};
 
 use crate::{built, output, package, succeed};
 
@@ -17,10 +17,7 @@ fn npm(place: &Path, from: &Path) -> PathBuf {
 #[test]
 fn installed_from_its_file_it_serves_node() {
     let Some(from) = built() else { return };
-    if Command::new("npm").arg("--version").output().is_err() {
-        println!("npm is not installed: apt-get install npm");
-        return;
-    }
+    tool("npm");
     let (place, packed) = (scratch(), scratch());
     let at = |name: &str| {
         let mut command = Command::new(name);
