@@ -173,7 +173,7 @@ fn threads() -> HashSet<Place> {
     ends(place.path()).into_keys().flatten().filter(|end| !entries(end)).collect()
 }
 
-/// Runs a program with a profile, if it is installed, and checks that its stacks are whole.
+/// Runs a program with a profile, and checks that its stacks are whole.
 fn whole(name: &str, command: &mut Command) {
     let place = scratch();
     whole_in(place.path(), name, command.env("LD_PRELOAD", library().expect("masu")));
@@ -184,14 +184,16 @@ fn whole_in(place: &Path, name: &str, command: &mut Command) {
     command.current_dir(place);
     command.env("MASU_PROF_FILE", place.join("%p.prof")).env("MASU_PROF_RATE", "32KiB");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match command.status() {
-        Err(error) => return println!("{name}: is not installed ({error})"),
-        Ok(status) => assert!(status.success(), "{name}: {status}"),
-    }
+    let status = command.status().unwrap_or_else(|error| missing(name, &error.to_string()));
+    assert!(status.success(), "{name}: {status}");
     let (share, samples) = reach(place, &threads());
     println!("{name}: {:.2} % of {samples} samples reach their thread's start", 100.0 * share);
     assert!(samples > 20, "{name}: {samples} samples");
     assert!(share >= 0.99, "{name}: {share}");
+}
+
+fn missing(name: &str, what: &str) -> ! {
+    panic!("{name} is missing ({what}): ./check tools installs it")
 }
 
 /// Servers at work, as shell scripts: `on_masu` starts one in place of a shell, and `until_it` waits.
@@ -205,7 +207,6 @@ wait
 "#;
 
 const POSTGRES: &str = r#"
-PATH=$(printf '%s:' /usr/lib/postgresql/*/bin)$PATH
 become() { if [ "$(id -u)" = 0 ]; then exec setpriv --reuid=postgres --regid=postgres --init-groups "$@"; else exec "$@"; fi; }
 (become initdb -D "$PWD/cluster" -U postgres --auth=trust --no-sync -E UTF8 --locale=C)
 become env LD_PRELOAD="$MASU" postgres -D "$PWD/cluster" -k "$PWD" -c listen_addresses= -c fsync=off &
@@ -247,17 +248,21 @@ kill -QUIT $server
 wait $server
 "#;
 
-/// Runs a server at work, if it is installed.
+/// Servers are where only administrators look for them, and PostgreSQL where nobody does.
+const PATHS: &str = "PATH=$(printf '%s:' /usr/lib/postgresql/*/bin)$PATH:/usr/sbin\n";
+
+/// Runs a server at work.
 fn server(name: &str, program: &str, script: &str) {
-    let is_there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
-    if !is_there.is_ok_and(|found| found.status.success()) {
-        return println!("{name}: is not installed");
+    let find = format!("{PATHS}command -v {program}");
+    let found = Command::new("sh").args(["-c", &find]).output().expect("a shell");
+    if !found.status.success() {
+        missing(name, program);
     }
     // Users other than this one need access.
     let place = tempfile::Builder::new().prefix("masu").tempdir_in("/tmp").expect("a directory");
     fs::set_permissions(place.path(), Permissions::from_mode(0o777)).expect("ours");
     let script = format!(
-        "on_masu() {{ exec env LD_PRELOAD=\"$MASU\" \"$@\"; }}\n\
+        "{PATHS}on_masu() {{ exec env LD_PRELOAD=\"$MASU\" \"$@\"; }}\n\
          until_it() {{ for i in $(seq 100); do \"$@\" && return; sleep 0.1; done; exit 1; }}\n{script}"
     );
     let mut command = Command::new("timeout");
