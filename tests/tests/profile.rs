@@ -243,7 +243,8 @@ fn a_peak_is_what_the_program_can_have_had() {
     assert!(first.contains(" blocks: too few samples (process "), "{said}");
 }
 
-/// The number of samples in a run, after checking that 95 of 100 margins hold the true small and large sizes.
+/// The number of samples in a run, after checking that 95 of 100 margins hold the true small and large sizes, and half of
+/// a margin clearly fewer: a margin that is far too wide always holds.
 #[track_caller]
 fn margins_hold(
     source: &str,
@@ -254,23 +255,25 @@ fn margins_hold(
 ) -> u64 {
     const RUNS: usize = 100;
     let program = compiled(source);
-    let (mut held, mut samples) = ([0; 2], 0);
+    let (mut held, mut halves, mut samples) = ([0; 2], [0; 2], 0);
     for _ in 0..RUNS {
         let Some(places) = profiled(&program, &[rounds], rate) else { return 0 };
-        for (of_large, (truth, held)) in
-            [false, true].into_iter().zip(truths.into_iter().zip(&mut held))
-        {
+        for (large, truth) in truths.into_iter().enumerate() {
             let places: Vec<&Place> =
-                places.iter().filter(|it| (it.size > 8192) == of_large).collect();
+                places.iter().filter(|it| (it.size > 8192) == (large == 1)).collect();
             let sum: f64 = places.iter().map(|it| of(it)).sum();
             let variance = places.iter().map(|it| variance(of(it), it)).sum();
-            *held += usize::from((sum - truth).abs() <= margin(variance, sum));
+            let (off, margin) = ((sum - truth).abs(), margin(variance, sum));
+            held[large] += usize::from(off <= margin);
+            halves[large] += usize::from(off <= margin / 2.0);
             samples += places.iter().map(|it| it.samples).sum::<u64>();
         }
     }
+    println!("{held:?} of {RUNS}, {halves:?} by half, {} samples each", samples / RUNS as u64);
     // 95 are expected; the standard deviation is 2.2.
-    assert!(held.iter().all(|held| (87..=100).contains(held)), "{held:?} of {RUNS}");
-    println!("{held:?} of {RUNS}, {} samples in each", samples / RUNS as u64);
+    assert!(held.iter().all(|&held| held >= 87), "{held:?} of {RUNS}");
+    // And 67, or a few more where there are few samples; the standard deviation is 4.7.
+    assert!(halves.iter().all(|&halves| halves < 95), "{halves:?} of {RUNS} by half a margin");
     samples / RUNS as u64
 }
 
