@@ -300,11 +300,19 @@ fn a_watch_ends_when_it_is_interrupted() {
     let _together = together();
     let program = program(1000);
     let running = start(&program, "");
-    let watch = Terminal::start(SIZES[0], &format!("watch -p {}", running.id()));
+    // The shell gets the signal too.
+    let line = format!(
+        "trap : INT; {} watch -p {}; echo ended with $?; read x",
+        command().display(),
+        running.id()
+    );
+    let watch = Terminal::run(SIZES[0], &line);
     watch.shows(|screen| screen.contains("resident"));
     watch.press("C-c");
-    // The shell gets the signal too: what counts is that the chart is complete.
-    sleep(Duration::from_millis(500));
+    watch.shows(|screen| screen.contains("ended with 0"));
+    // The chart is complete.
+    let (history, head) = (watch.history(), format!("process {} (", running.id()));
+    assert!(history.matches(&head).count() == 1 && history.contains("resident"), "{history}");
     let process = procfs::process::Process::new(running.id() as i32);
     assert!(process.is_ok_and(|it| it.is_alive()), "the process goes on");
 }
