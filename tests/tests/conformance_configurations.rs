@@ -6,7 +6,7 @@ mod common;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, case, check_offered};
+use masu_tests::{Compile, Outcome, Program, case, check_offered};
 
 fn core() -> &'static Program {
     static PROGRAM: LazyLock<Program> =
@@ -24,15 +24,22 @@ fn fork() -> &'static Program {
     &PROGRAM
 }
 
+/// Success under the configuration: one that is not understood is warned of, and everything runs under the defaults.
+#[track_caller]
+fn check(outcome: Outcome) {
+    assert!(!outcome.stderr.contains("masu: warning"), "{}", outcome.describe());
+    check_offered(outcome);
+}
+
 fn holds_under(configuration: &str) {
-    check_offered(common::core_run(core()).env("MASU_CONF", configuration).run());
+    check(common::core_run(core()).env("MASU_CONF", configuration).run());
     for name in ["short_lived_threads_free_each_others_blocks", "threads_free_each_others_blocks"] {
-        check_offered(case(threads(), name).env("MASU_CONF", configuration).run());
+        check(case(threads(), name).env("MASU_CONF", configuration).run());
     }
     let run = case(fork(), "sixteen_threads_allocate_while_eight_fork");
     let seconds = if masu_tests::long() { 30 } else { 2 };
     let run = run.env("MASU_TEST_SECONDS", seconds.to_string()).env("MASU_CONF", configuration);
-    check_offered(run.timeout(Duration::from_secs(60 + seconds)).run());
+    check(run.timeout(Duration::from_secs(60 + seconds)).run());
 }
 
 #[test]
