@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use masu_tests::running::{Running, masu};
 use masu_tests::{Compile, Program, is_masu, library, scratch};
@@ -126,7 +126,9 @@ fn statistics_of(
     let id = running.id().to_string();
     // The program says that it is ready just before it waits, and waiting takes another block.
     let state = || fs::read_to_string(format!("/proc/{id}/stat")).expect("it runs");
+    let begin = Instant::now();
     while !state().contains(") S ") {
+        assert!(begin.elapsed() < Duration::from_secs(30), "{}", state());
         std::thread::sleep(Duration::from_millis(10));
     }
     let output = masu(&["stats", "--json", "-p", &id]);

@@ -42,7 +42,9 @@ fn ready(child: &mut Child) {
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
         u64::from_str_radix(caught, 16).unwrap() >> (libc::SIGTERM - 1) & 1 == 1
     };
+    let begin = Instant::now();
     while !caught() {
+        assert!(begin.elapsed() < Duration::from_secs(30), "signals are not handled");
         sleep(Duration::from_millis(1));
     }
 }
