@@ -5,10 +5,11 @@
 
 mod common;
 
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use masu_tests::{
-    Compile, Program, Run, archive, check_each_case, check_offered, library, scratch,
+    Compile, Program, Run, archive, check_each_case, check_offered, is_masu, library, scratch,
 };
 
 /// Builds with the static library, if one is under test, and checks that it was linked in.
@@ -17,7 +18,7 @@ fn build_with_archive(compile: Compile) -> Program {
     // As pkg-config says, for glibc before 2.34.
     let all_of_pthread = "-Wl,--whole-archive,-lpthread,--no-whole-archive";
     let program = compile.file(archive).flag(all_of_pthread).build();
-    let bytes = std::fs::read(program.path()).expect("the program was built");
+    let bytes = fs::read(program.path()).expect("the program was built");
     // Every message of the library begins like this.
     assert!(bytes.windows(6).any(|text| text == b"masu: "), "malloc came from elsewhere");
     program
@@ -169,4 +170,37 @@ fn core_of_a_program_linked_with_the_shared_library() {
         .flag(format!("-Wl,-rpath,{directory}"))
         .build();
     check_offered(common::core_run(&program).bare().run());
+}
+
+/// Whoever starts a set-user-ID program does not configure it. (A preloaded library would not even be loaded.)
+#[test]
+fn a_program_with_special_rights_ignores_the_environment() {
+    const SOURCE: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/auxv.h>\n\
+                          int main(void) { free(malloc(100)); printf(\"%lu\", getauxval(AT_SECURE)); }\n";
+    // SAFETY: asks who we are.
+    if !is_masu() || unsafe { libc::geteuid() } != 0 {
+        return println!("only root can give a program special rights");
+    }
+    let place = scratch();
+    let (source, program) = (place.path().join("source.c"), place.path().join("program"));
+    fs::write(&source, SOURCE).expect("written");
+    let built = build_with_archive(Compile::with("gcc").flag("-static").file(&source));
+    // Not a copy: while another test forks, a file that was just written cannot be executed.
+    fs::hard_link(built.path(), &program).expect("a second name");
+    let parent = place.path().parent().expect("a directory");
+    for directory in [parent, place.path()] {
+        fs::set_permissions(directory, Permissions::from_mode(0o755)).expect("set");
+    }
+    let run_with = |mode: u32| {
+        fs::set_permissions(&program, Permissions::from_mode(mode)).expect("set");
+        let run = Run::new("setpriv").bare();
+        let run = run.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+        run.env("MASU_SHOW_STATS", "1").env("MASU_CONF", "no_such_key:1").run().success()
+    };
+    let (plain, special) = (run_with(0o755), run_with(0o4755));
+    assert!(plain.stdout == "0" && plain.stderr.contains("no_such_key"), "{}", plain.describe());
+    if special.stdout == "0" {
+        return println!("set-user-ID programs have no special rights here");
+    }
+    assert_eq!((&*special.stdout, &*special.stderr), ("1", ""));
 }
