@@ -262,6 +262,25 @@ fn profiling() {
     check("profiling.md");
 }
 
+/// A page with commands is run above. Of the excused ones, two are about packages, whose tests install them; one takes a
+/// Redis and an installed library; and one takes hours.
+#[test]
+fn every_page_with_commands_is_run() {
+    const EXCUSED: [&str; 4] = ["docker.md", "installing.md", "jemalloc.md", "experiments.md"];
+    let this = include_str!("documentation.rs");
+    for file in fs::read_dir(workspace().join("docs")).expect("docs") {
+        let path = file.expect("a file").path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_dir() || EXCUSED.contains(&&*name) {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let has_commands = text.lines().any(|line| ["```sh", "```console"].contains(&line));
+        let is_run = this.contains(&format!("check(\"{name}\")"));
+        assert!(is_run || !has_commands, "{name} has commands that no test runs");
+    }
+}
+
 /// All pages below a directory, except for built and hidden ones.
 fn pages(place: &Path) -> Vec<PathBuf> {
     let files = fs::read_dir(place).expect("a directory").map(|file| file.unwrap().path());
