@@ -125,7 +125,9 @@ fn a_process_that_ends_meanwhile() {
 /// The command in a place where any user may run it.
 fn for_everybody() -> TempDir {
     let place = scratch();
-    std::fs::copy(command(), place.path().join("masu")).expect("copied");
+    // By another process: while another test forks, a file that this one was just writing cannot be executed.
+    let copied = Command::new("cp").arg(command()).arg(place.path().join("masu")).status();
+    assert!(copied.is_ok_and(|status| status.success()));
     let open = PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(place.path(), open).expect("set");
     let parent = place.path().parent().expect("a directory");
