@@ -2,6 +2,7 @@
 
 use super::test_block::Block;
 use super::*;
+use crate::own_process::alone;
 use crate::size_class::{LAST_CLASS, MEDIUM_MAX, SMALL_MAX, size_of_class};
 use crate::test_random::Random;
 use core::ptr::null_mut;
@@ -158,23 +159,31 @@ fn blocks_freed_by_other_threads_come_back() {
 /// Threads come and go; what they leave is reused, and blocks outlive their thread.
 #[test]
 fn threads_leave_nothing_behind() {
-    let mut kept = Vec::new();
-    for round in 0..200usize {
-        let thread = thread::spawn(move || {
-            let blocks = (0..100).map(|i| {
-                let size = (i * 37 + round) % 3000;
-                Block::new(alloc(size), size, i as u8)
-            });
-            let (keep, free): (Vec<_>, Vec<_>) = blocks.partition(|b| b.seed % 10 == 0);
-            free.into_iter().for_each(Block::free);
-            keep
-        });
-        kept.extend(thread.join().expect("no block was damaged"));
-        if kept.len() > 500 {
-            kept.drain(..400).for_each(Block::free);
-        }
-    }
-    kept.into_iter().for_each(Block::free);
+    alone!(threads_leave_nothing_behind, || {
+        let come_and_go = || {
+            let mut kept = Vec::new();
+            for round in 0..200usize {
+                let thread = thread::spawn(move || {
+                    let blocks = (0..100).map(|i| {
+                        let size = (i * 37 + round) % 3000;
+                        Block::new(alloc(size), size, i as u8)
+                    });
+                    let (keep, free): (Vec<_>, Vec<_>) = blocks.partition(|b| b.seed % 10 == 0);
+                    free.into_iter().for_each(Block::free);
+                    keep
+                });
+                kept.extend(thread.join().expect("no block was damaged"));
+                if kept.len() > 500 {
+                    kept.drain(..400).for_each(Block::free);
+                }
+            }
+            kept.into_iter().for_each(Block::free);
+            crate::stats().active
+        };
+        let (first, second) = (come_and_go(), come_and_go());
+        // A span of each thread would be 12 MiB.
+        assert!(second <= first + (4 << 20), "{first} and then {second} bytes");
+    });
 }
 
 /// Random operations in several threads against a model of the live blocks.
