@@ -13,7 +13,7 @@ use crate::sys::mem::refusals;
 use crate::sys::tags;
 use crate::{
     Arena, alloc, dealloc, exact_size, fork, hardened, ledger, purge, realloc, realloc_exact,
-    try_resize, usable_size,
+    stats, try_resize, usable_size,
 };
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -287,17 +287,21 @@ fn limits_hold() {
 
 #[test]
 fn a_heap_that_is_let_go_ends_with_its_last_block() {
-    let heap = create();
-    let blocks: Vec<_> = SIZES.iter().map(|&size| fill_new(heap, size, 1)).collect();
-    let id = heap.id();
-    // SAFETY: no thread allocates from it any more.
-    unsafe { heap.retire() };
-    for block in blocks {
-        assert_eq!(Arena::of(block.p).map(Arena::id), Some(id));
-        assert!(heap.is_hardened());
-        block.free();
-    }
-    assert!(!heap.is_hardened() || heap.allocated() == 0);
+    alone!(a_heap_that_is_let_go_ends_with_its_last_block, || {
+        let before = stats().shared_heaps;
+        let heap = create();
+        let blocks: Vec<_> = SIZES.iter().map(|&size| fill_new(heap, size, 1)).collect();
+        let id = heap.id();
+        // SAFETY: no thread allocates from it any more.
+        unsafe { heap.retire() };
+        for block in blocks {
+            assert_eq!(stats().shared_heaps, before + 1);
+            assert_eq!(Arena::of(block.p).map(Arena::id), Some(id));
+            assert!(heap.is_hardened());
+            block.free();
+        }
+        assert_eq!(stats().shared_heaps, before);
+    });
 }
 
 fn usable(p: *mut u8) -> usize {
