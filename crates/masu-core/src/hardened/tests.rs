@@ -384,6 +384,31 @@ fn empty_slabs_give_their_pages_back() {
 }
 
 #[test]
+fn one_slab_in_eight_is_inaccessible() {
+    alone!(one_slab_in_eight_is_inaccessible, || {
+        const SIZE: usize = 1000;
+        assert!(start(&Options { tags: MemoryTags::Off, ..OPTIONS }));
+        if !options::has_marks() {
+            return println!("where guards are mappings there are fewer");
+        }
+        let slab = shape::ALL[shape::class_of(SIZE, 16).expect("a class")].slab();
+        let used: BTreeSet<_> = (0..20_000).map(|_| block(SIZE, 16).addr() / slab).collect();
+        let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+        let mut is_readable = |index: usize| {
+            // SAFETY: only the kernel reads it, which says whether it can.
+            let byte = unsafe { core::slice::from_raw_parts((index * slab) as *const u8, 1) };
+            std::io::Write::write(&mut writer, byte).is_ok()
+        };
+        let (first, last) = (used.first().expect("slabs"), used.last().expect("slabs"));
+        // The last ones may only just have been begun.
+        let all = *first..*last - 8;
+        let guards = all.clone().filter(|index| !used.contains(index)).count();
+        assert!(guards.abs_diff(all.len() / 8) <= 1, "{guards} of {}", all.len());
+        assert!(guards > 5 && all.clone().all(|i| is_readable(i) == used.contains(&i)));
+    });
+}
+
+#[test]
 fn with_few_addresses_regions_are_shorter() {
     alone!(with_few_addresses_regions_are_shorter, || {
         // The first calls find out what the kernel can guard, and map the table.
