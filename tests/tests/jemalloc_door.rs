@@ -225,6 +225,7 @@ mod mallctl {
         a_pointer_to_no_block_lies_in_no_arena,
         a_destroyed_arena_is_gone_and_its_number_free,
         a_hundred_arenas_and_back,
+        there_are_1023_arenas_at_most,
         a_threads_blocks_come_from_the_arena_it_chose,
         the_common_memory_cannot_be_reset_or_destroyed,
         figures_of_an_arena_can_be_counted_through,

@@ -127,9 +127,21 @@ CASE(a_hundred_arenas_and_back) {
         CHECK(act(with_number(name, "arena.", arenas[i], ".destroy")) == 0, "%u", arenas[i]);
 }
 
+CASE(there_are_1023_arenas_at_most) {
+    unsigned last = 0, count = 0;
+    size_t length = sizeof last;
+    int error = 0;
+    while (count < 2000 && (error = mallctl("arenas.create", &last, &length, NULL, 0)) == 0) count++;
+    CHECK(count == 1023 && error == EAGAIN, "%u arenas, then %d", count, error);
+    char name[64];
+    CHECK(act(with_number(name, "arena.", last, ".destroy")) == 0, "%u", last);
+    CHECK(create() == last, "not the number that is free");
+    CHECK(mallctl("arenas.create", &last, &length, NULL, 0) == EAGAIN, "one more");
+}
+
 CASE(the_common_memory_cannot_be_reset_or_destroyed) {
-    CHECK(act("arena.0.reset") != 0, "reset");
-    CHECK(act("arena.0.destroy") != 0, "destroyed");
+    CHECK(act("arena.0.reset") == EFAULT, "reset");
+    CHECK(act("arena.0.destroy") == EFAULT, "destroyed");
     CHECK(act("arena.4096.reset") != 0, "all reset");
     CHECK(act("arena.999.reset") != 0, "reset what is not there");
     unsigned mine;
