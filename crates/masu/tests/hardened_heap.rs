@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 mod common;
-use common::{again, is_child, wait};
+use common::{again, alone, is_child, wait};
 
 #[global_allocator]
 static GLOBAL: Masu = Masu;
@@ -54,6 +54,20 @@ fn collections_live_in_hardened_heaps() {
     assert!(stats.active >= stats.allocated && stats.resident >= stats.allocated, "{stats:?}");
     drop((numbers, names, boxes));
     settled(&heap);
+}
+
+#[test]
+fn there_are_1024_at_most_and_one_that_goes_makes_room() {
+    alone("there_are_1024_at_most_and_one_that_goes_makes_room", || {
+        let mut heaps: Vec<Heap> = (0..2000).map_while(|_| Heap::hardened().ok()).collect();
+        assert_eq!(heaps.len(), 1024);
+        let blocks: Vec<_> = heaps.iter().map(|heap| HeapBox::new_in(7u64, heap)).collect();
+        assert!(heaps.iter().zip(&blocks).all(|(heap, block)| heap.owns(&raw const **block)));
+        drop(blocks);
+        heaps.pop();
+        heaps.push(heap());
+        assert!(Heap::hardened().is_err());
+    });
 }
 
 /// The global allocator frees and resizes blocks made in a scope, even after their heap is gone.
