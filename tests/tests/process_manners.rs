@@ -59,7 +59,7 @@ fn a_thread_that_is_refused_is_asked_for_ever_more_rarely() {
     let log = std::fs::read_to_string(&log).expect("strace wrote its log");
     let attempts = log.lines().filter(|line| line.contains("clone(")).count();
     // At 0, 1 and 3 seconds.
-    assert!((1..=3).contains(&attempts), "{attempts} attempts:\n{log}");
+    assert!((2..=3).contains(&attempts), "{attempts} attempts:\n{log}");
 }
 
 /// With the thread switched on, all of this must work as well.
