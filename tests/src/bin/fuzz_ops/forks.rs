@@ -11,6 +11,9 @@ use std::sync::Arc;
 use crate::calls::Fault;
 use crate::worker::Worker;
 
+/// The exit code of a child that has done all of its work. One whose thread panics ends with 0, as that was its last.
+const DONE: i32 = 42;
+
 impl Worker {
     /// Fork, and wait for the child's verdict.
     pub fn fork(&mut self) -> Result<(), Fault> {
@@ -31,7 +34,8 @@ impl Worker {
         match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
             (true, libc::SIGALRM) => Err("a forked child hung".into()),
             (true, signal) => Err(format!("a forked child died of signal {signal}")),
-            (false, _) => Ok(()),
+            (false, _) if libc::WEXITSTATUS(status) == DONE => Ok(()),
+            (false, _) => Err(format!("a forked child ended early: {status:#x}")),
         }
     }
 
@@ -71,7 +75,7 @@ impl Worker {
         }
         self.empty();
         // SAFETY: ends the child without running what the parent registered.
-        unsafe { libc::_exit(0) };
+        unsafe { libc::_exit(DONE) };
     }
 
     /// Do this many steps.
