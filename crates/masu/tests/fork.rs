@@ -5,7 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 mod common;
-use common::wait;
+use common::{DONE, wait};
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
@@ -54,7 +54,7 @@ fn children_of_a_busy_program_allocate_free_and_start_threads() {
                 let here = churn(n);
                 let there = thread::spawn(move || churn(n + 1)).join().unwrap_or(0);
                 // SAFETY: ends the child.
-                unsafe { _exit(if here + there == 2 { 0 } else { 1 }) }
+                unsafe { _exit(if here + there == 2 { DONE } else { 1 }) }
             }
             child => wait(child),
         }

@@ -50,7 +50,10 @@ mod linux {
     pub fn in_a_child(test: fn()) {
         // SAFETY: there is one thread.
         match unsafe { libc::fork() } {
-            0 => test(),
+            0 => {
+                test();
+                std::process::exit(super::common::DONE)
+            }
             child => super::common::wait(child),
         }
     }

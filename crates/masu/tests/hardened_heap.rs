@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 mod common;
-use common::{again, alone, is_child, wait};
+use common::{DONE, again, alone, is_child, wait};
 
 #[global_allocator]
 static GLOBAL: Masu = Masu;
@@ -191,7 +191,7 @@ fn children_of_a_busy_program_find_the_heap_usable() {
                 let own = Heap::hardened().expect("addresses");
                 good &= *HeapBox::new_in(round, &own) == round;
                 // SAFETY: ends the child.
-                unsafe { _exit(i32::from(!good)) }
+                unsafe { _exit(if good { DONE } else { 1 }) }
             }
             child => wait(child),
         }

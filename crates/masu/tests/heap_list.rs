@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 mod common;
-use common::wait;
+use common::{DONE, wait};
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
@@ -107,7 +107,7 @@ fn the_list_survives_threads_and_forks() {
                     let own = Heap::builder().name("child's").build().expect("memory");
                     let good = good && row("child's").is_some_and(|row| row.id == own.id());
                     // SAFETY: ends the child.
-                    unsafe { _exit(i32::from(!good)) }
+                    unsafe { _exit(if good { DONE } else { 1 }) }
                 }
                 child => wait(child),
             }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 mod common;
-use common::wait;
+use common::{DONE, wait};
 
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
@@ -84,7 +84,7 @@ fn children_of_a_busy_program_find_its_heaps_usable() {
                 drop(HeapBox::new_in([1; 1000], &own));
                 drop(own);
                 // SAFETY: ends the child.
-                unsafe { _exit(i32::from(!good)) }
+                unsafe { _exit(if good { DONE } else { 1 }) }
             }
             child => wait(child),
         }
