@@ -19,6 +19,18 @@ CASE(writes_freed) { block = malloc(100); free(block); block[50] = 1; }
 CASE(frees_twice) { block = malloc(100); free(block); free(block); puts("alive"); }
 CASE(frees_inside) { block = malloc(100); free(block + 32); puts("alive"); }
 CASE(resizes_freed) { block = malloc(100); free(block); free(realloc(block, 200)); puts("alive"); }
+// Standard error has been closed, and a file of the program's data has its number.
+CASE(makes_mistakes_beside_a_file_of_data) {
+    char path[] = "/tmp/masu-guarded-XXXXXX", found[64];
+    close(2);
+    CHECK(mkstemp(path) == 2, "it has not the number");
+    unlink(path);
+    block = malloc(100);
+    block[100] = 0;
+    free(block);
+    free(block);
+    printf("%zd bytes of data\n", pread(2, found, sizeof found, 0));
+}
 CASE(reads_freed_in_a_thread) {
     block = malloc(3000);
     pthread_t thread;

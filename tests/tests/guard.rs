@@ -314,6 +314,21 @@ fn reports_go_to_a_file_as_well() {
 }
 
 #[test]
+fn a_report_after_which_the_program_goes_on_spoils_no_file() {
+    if !is_masu() {
+        return;
+    }
+    let directory = scratch();
+    let file = directory.path().join("report");
+    let program = run("makes_mistakes_beside_a_file_of_data", "guard:1/1,on_error:report");
+    let outcome = program.env("MASU_GUARD_FILE", &file).run().success();
+    assert!(outcome.stdout.contains("0 bytes of data\n"), "{}", outcome.describe());
+    let said = fs::read_to_string(&file).expect("a report");
+    let told = ["written to 1 byte beyond its end", "double free of "];
+    assert!(told.iter().all(|line| said.contains(line)), "{said}");
+}
+
+#[test]
 fn the_programs_own_handler_has_its_faults() {
     if !is_masu() {
         return;

@@ -121,8 +121,8 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
         let before = FOREIGN.fetch_add(1, Ordering::Relaxed);
         if place == Place::Other && !settings::hardened() {
             let tell = settings::show_errors() && settings::on_error() != OnError::Ignore;
-            if before == 0 && tell && fatal::may_tell() {
-                say(act, p, wrong, Some(place));
+            if before == 0 && tell {
+                say(false, act, p, wrong, Some(place));
             }
             return 0;
         }
@@ -132,12 +132,12 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
         OnError::Ignore => {}
         OnError::Report => {
             let tell = settings::show_errors();
-            if tell && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID && fatal::may_tell() {
-                say(act, p, wrong, at);
+            if tell && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID {
+                say(false, act, p, wrong, at);
             }
         }
         OnError::Abort => {
-            say(act, p, wrong, at);
+            say(true, act, p, wrong, at);
             fatal::abort();
         }
     }
@@ -148,7 +148,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
 #[cold]
 #[inline(never)]
 pub fn damage(p: *const u8, wrong: Wrong) -> ! {
-    say(Act::Free, p, wrong, None);
+    say(true, Act::Free, p, wrong, None);
     fatal::abort()
 }
 
@@ -164,7 +164,7 @@ pub fn double_free(p: *const u8) {
 #[cold]
 #[inline(never)]
 pub fn written_after_free(p: *const u8) -> ! {
-    guard::with_text(&mut |text| {
+    guard::with_text(true, &mut |text| {
         text.str("masu: free block at ").hex(p.addr() as u64);
         text.str(": it, or the free block that links to it, was written to after it was freed, or beyond the end of the block before")
             .line();
@@ -180,8 +180,8 @@ pub fn bad_free(p: *const u8) {
     mistake(Act::Free, p, Wrong::NoBlock);
 }
 
-fn say(act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
-    guard::with_text(&mut |text| say_to(text, act, p, wrong, at));
+fn say(ends: bool, act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
+    guard::with_text(ends, &mut |text| say_to(text, act, p, wrong, at));
 }
 
 fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
@@ -290,7 +290,7 @@ pub fn out_of_memory(bytes: usize) {
         let used = if settings::cgroup() { rlimit::used(limit) } else { None };
         // Less may be missing than is mapped at once for it.
         let passed = used.is_none_or(|used| used.saturating_add(bytes.max(NEEDED)) > most);
-        if passed && fatal::may_tell() && !TOLD.swap(true, Ordering::Relaxed) {
+        if passed && !TOLD.swap(true, Ordering::Relaxed) && fatal::may_tell() {
             let mut sink = fatal::write_stderr as fn(&[u8]);
             let mut text = Text::new(&mut sink);
             text.str("masu: out of memory: the limit on ").str(name).str(" is ");

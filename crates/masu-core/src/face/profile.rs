@@ -10,7 +10,7 @@ use crate::heap::sampling;
 use crate::named_file::NamedFile;
 use crate::prof;
 use crate::settings;
-use crate::sys::fatal::write_stderr;
+use crate::sys::fatal::{may_tell, write_stderr};
 use crate::sys::output::{self, Descriptor};
 use crate::text::{Text, decimal};
 use core::ffi::CStr;
@@ -67,7 +67,7 @@ pub(super) fn report() {
     let Some(template) = FILE.template() else { return };
     match FILE.with_path(|path| Ok(write_file(path, Form::Masu))) {
         Ok(Ok(())) => {}
-        _ if crate::settings::show_errors() => {
+        _ if settings::show_errors() && may_tell() => {
             let mut sink = write_stderr as fn(&[u8]);
             let mut text = Text::new(&mut sink);
             text.str("masu: warning: prof_file: cannot write ").quoted(template.to_bytes());

@@ -8,39 +8,38 @@ use crate::named_file::NamedFile;
 use crate::prof::{self, Event, Known};
 use crate::settings;
 use crate::stack::{self, DEPTH};
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
-use crate::sys::output::Descriptor;
+use crate::sync::{AtomicBool, Ordering};
 use crate::sys::tags::untagged;
 use crate::sys::{fatal, host, thread};
 use crate::text::Text;
 
 /// The file that reports are appended to, besides standard error.
 pub static FILE: NamedFile = NamedFile::new();
-/// Its descriptor while it is open; 0 if it is not.
-static OPEN: AtomicU32 = AtomicU32::new(0);
 /// Whether it has been said that the file cannot be written.
 static MISSED: AtomicBool = AtomicBool::new(false);
 /// Whether an access has been reported: later ones may be consequences of it.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
-fn write(bytes: &[u8]) {
-    fatal::write_stderr(bytes);
-    let file = OPEN.load(Ordering::Relaxed);
-    if file != 0 {
-        Descriptor(file).write(bytes);
-    }
-}
-
-/// Runs `f` with the text to write, and with the file open, if there is one.
+/// Runs `f` with the text to write: to the file, if there is one, and to standard error if the process `ends` then or
+/// [may tell](fatal::may_tell).
 #[inline(never)]
-pub fn with_text(f: &mut dyn FnMut(&mut Text)) {
+pub fn with_text(ends: bool, f: &mut dyn FnMut(&mut Text)) {
+    let stderr = ends || fatal::may_tell();
     let template = if features::GUARD { FILE.template() } else { None };
     let opened = template.map(|_| FILE.append());
     let file = opened.and_then(Result::ok);
-    OPEN.store(file.map_or(0, |file| file.0), Ordering::Relaxed);
-    let mut sink = write as fn(&[u8]);
+    if !stderr && file.is_none() {
+        return;
+    }
+    let mut sink = |bytes: &[u8]| {
+        if stderr {
+            fatal::write_stderr(bytes);
+        }
+        if let Some(file) = file {
+            file.write(bytes);
+        }
+    };
     f(&mut Text::new(&mut sink));
-    OPEN.store(0, Ordering::Relaxed);
     if let Some(file) = file {
         file.close();
     }
@@ -129,7 +128,7 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
     if then == OnError::Ignore || then == OnError::Report && !settings::show_errors() {
         return;
     }
-    with_text(&mut |text| {
+    with_text(then == OnError::Abort, &mut |text| {
         let story = Story::of_slot(slot);
         text.str("masu: ").str(if behind { "overflow" } else { "underflow" }).str(" of ");
         story.name(text);
@@ -169,7 +168,7 @@ pub fn fault(address: usize, writes: Option<bool>) {
     }
     let Story { start, bytes, .. } = story;
     let end = start + bytes;
-    with_text(&mut |text| {
+    with_text(true, &mut |text| {
         text.str("masu: ").str(match writes {
             Some(true) => "write to ",
             Some(false) => "read of ",
