@@ -153,6 +153,7 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     let Some(mut entry) = mapped.filter(|_| fed) else { return Some(null_mut()) };
     if huge != 0 {
         mem::allow_huge(entry.address, huge);
+        entry.seams = entry.seams.cut(huge);
     }
     (entry.asked, entry.owner) = (size, owner);
     record(entry)
@@ -443,7 +444,7 @@ pub unsafe fn resize(p: usize, size: usize) -> Option<usize> {
         entry.high += old_len - len;
         entry.asked = size;
         if len < old_len {
-            entry.more = 0;
+            (entry.more, entry.seams) = (0, entry.seams.cut(len));
         }
         table.change(index, entry);
         charge(&before, false);

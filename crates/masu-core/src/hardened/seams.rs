@@ -1,8 +1,9 @@
 //! Where the kernel's mappings of a large block meet.
 //!
-//! Pages that were [moved](super::moving) keep a mapping to themselves, and so does what they were moved next to. Up to
-//! Linux 6.16 the kernel moves the pages of one mapping at a time: asked for more, it unmaps the target and refuses. Newer
-//! ones may stop halfway. So a block's pages are moved from seam to seam.
+//! Pages that were [moved](super::moving) keep a mapping to themselves, and so does what they were moved next to, the part
+//! of a block that has no huge pages, and what is mapped anew behind a block that shrinks. Up to Linux 6.16 the kernel moves
+//! the pages of one mapping at a time: asked for more, it unmaps the target and refuses. Newer ones may stop halfway, and
+//! what they have moved is lost. So a block's pages are moved from seam to seam.
 
 use crate::size_class::UNIT;
 
@@ -35,6 +36,12 @@ impl Seams {
         put(pages);
         to.0.iter().filter(|&&seam| seam > pages).for_each(|&seam| put(seam));
         (n <= MOST).then_some(seams)
+    }
+
+    /// These up to the first `len` bytes, behind which there is one now. If that makes too many they stay as they are,
+    /// which are too many for its pages to be moved.
+    pub fn cut(&self, len: usize) -> Seams {
+        self.moved(len, &Seams::default()).unwrap_or(*self)
     }
 }
 

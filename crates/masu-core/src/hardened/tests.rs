@@ -339,6 +339,30 @@ fn blocks_of_several_mappings_grow_on_kernels_that_move_only_one() {
 }
 
 #[test]
+fn a_mapping_that_is_split_has_a_seam() {
+    alone!(a_mapping_that_is_split_has_a_seam, || {
+        assert!(start(&OPTIONS));
+        const SIZE: usize = 7 << 20;
+        let seam = |p: *mut u8| {
+            let entry = large::entry_of(p.addr()).expect("a live block");
+            entry.seams.next(0, entry.len())
+        };
+        for filled in [0, 1, 2] {
+            let p = block_of(SIZE);
+            assert_eq!(seam(p), if filled < 2 { SIZE } else { 3 * CHUNK }, "{filled} were filled");
+            // SAFETY: a live block, with its own lengths.
+            unsafe {
+                p.write_bytes(7, SIZE);
+                assert_eq!(resize(p, 5 << 20, false), Some(SIZE));
+                let entry = large::entry_of(p.addr()).expect("a live block");
+                assert_eq!(entry.seams.next(0, SIZE), 5 << 20, "behind its end");
+                assert!(free(p, 0).is_ok());
+            }
+        }
+    });
+}
+
+#[test]
 fn a_place_between_marks_does_not_serve_a_longer_block() {
     alone!(a_place_between_marks_does_not_serve_a_longer_block, || {
         assert!(start(&OPTIONS));
