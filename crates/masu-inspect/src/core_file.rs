@@ -116,7 +116,7 @@ fn wrong(what: &str) -> io::Error {
 
 impl Core {
     /// A core file of which nothing has been read.
-    fn of(file: File) -> Core {
+    pub(crate) fn of(file: File) -> Core {
         Core {
             file,
             segments: Vec::new(),

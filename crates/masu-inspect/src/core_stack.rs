@@ -20,6 +20,8 @@ const MOST: usize = 256;
 const LARGEST: u64 = 1 << 30;
 /// Number of registers that tables can name, return address included.
 const REGISTERS: usize = 33;
+/// Maximum number of steps of an expression: a damaged one may go back for ever.
+const STEPS: u32 = 1000;
 
 /// The registers of a frame, by the numbers that unwinding tables give them.
 pub(crate) type Registers = [Option<u64>; REGISTERS];
@@ -140,7 +142,7 @@ impl Frame {
             Some(link) => registers[usize::from(link)]?,
             None => {
                 let top = registers[usize::from(STACK)]?;
-                registers[usize::from(STACK)] = Some(top + 8);
+                registers[usize::from(STACK)] = Some(top.wrapping_add(8));
                 word(core, top)?
             }
         };
@@ -243,6 +245,7 @@ fn evaluate(
     initial: Option<u64>,
     register: &dyn Fn(Register) -> Option<u64>,
 ) -> Option<u64> {
+    evaluation.set_max_iterations(STEPS);
     if let Some(initial) = initial {
         evaluation.set_initial_value(initial);
     }
@@ -262,5 +265,20 @@ fn evaluate(
     match evaluation.result().first()?.location {
         Location::Address { address } => Some(address),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn an_expression_that_leads_back_ends() {
+        let core = Core::of(File::open("/proc/self/exe").unwrap());
+        let encoding = Encoding { address_size: 8, format: Format::Dwarf32, version: 4 };
+        // `DW_OP_skip`, to itself.
+        let expression = EndianSlice::new(&[0x2f, 0xfd, 0xff], LittleEndian);
+        assert_eq!(evaluate(&core, Evaluation::new(expression, encoding), None, &|_| None), None);
     }
 }
