@@ -157,11 +157,12 @@ pub(super) fn insert(raw: &'static Arena, name: Option<Arc<str>>) -> Listed {
     let entry =
         Entry { raw: Cell::new(raw), name, next: Cell::new(null()), previous: Cell::new(null()) };
     // Outside any open scope: the list's memory must not come from one.
-    let entry = unscoped(|| Box::leak(Box::new(entry)));
+    let entry = unscoped(|| NonNull::from(Box::leak(Box::new(entry))));
     let list = List::lock();
-    list.link(entry, FIRST.0.get());
-    list.link(null(), entry);
-    Listed(NonNull::from(entry))
+    // All pointers to it come from this one: a second `&mut` would end the first ones' right to it.
+    list.link(entry.as_ptr(), FIRST.0.get());
+    list.link(null(), entry.as_ptr());
+    Listed(entry)
 }
 
 /// Makes the entry stand for another heap from now on.
