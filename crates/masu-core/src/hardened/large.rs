@@ -313,9 +313,20 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
 /// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
 pub(super) fn entry_of(p: usize) -> Option<Entry> {
     let large = large()?;
-    let found = with(|table| table.find(p).map(|(_, entry)| entry));
-    // SAFETY: a table, for ever. A fork that stands still holds the lock, and no thread writes.
-    found.unwrap_or_else(|| unsafe { peek(large.table.get(), p) })
+    loop {
+        if let Some(found) = with(|table| table.find(p)) {
+            return found.map(|(_, entry)| entry);
+        }
+        // A fork that stands still holds the lock, and no thread writes.
+        // SAFETY: a table, for ever.
+        if let Some(entry) = unsafe { peek(large.table.get(), p) } {
+            return Some(entry);
+        }
+        // Otherwise the fork is over, and a thread may have written meanwhile.
+        if fork::is_in_progress() {
+            return None;
+        }
+    }
 }
 
 /// Frees all blocks of a first-class heap, which only its owner still knows. O(entries of the table).
