@@ -351,6 +351,19 @@ mod conf {
         run().run().success();
         run().env("MALLOC_CONF", "dirty_decay_ms:4").env("EXPECTED", "4").run().success();
     }
+
+    #[test]
+    fn the_environment_takes_back_the_programs_profile() {
+        if !is_masu() {
+            return;
+        }
+        let program = build(&["conf_prof.c"]);
+        let run = || masu_tests::case(&program, "the_programs_profile_counts");
+        run().run().success();
+        for conf in ["prof:false", "prof_active:false"] {
+            run().env("MALLOC_CONF", conf).env("TAKEN_BACK", "1").run().success();
+        }
+    }
 }
 
 mod detect {

@@ -97,7 +97,7 @@ fn apply(config: &mut Config, list: &[u8], origin: Origin) {
             _ => {}
         }
     }
-    if profiles && super::prof::is_wanted() {
+    if profiles {
         super::prof::configure(config, origin);
     }
 }

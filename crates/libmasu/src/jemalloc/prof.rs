@@ -101,10 +101,14 @@ const MOST_LG: usize = 62;
 #[cold]
 #[inline(never)]
 pub fn configure(config: &mut Config, origin: Origin) {
-    config.prof_rate = rate();
-    config.origins.prof_rate = origin;
-    if begins_active() {
-        config.prof = true;
+    if is_wanted() {
+        config.prof_rate = rate();
+        config.origins.prof_rate = origin;
+    }
+    let begins = is_wanted() && begins_active();
+    // The environment may take back what the program's own string asks for.
+    if begins || config.prof {
+        config.prof = begins;
         config.origins.prof = origin;
     }
 }
