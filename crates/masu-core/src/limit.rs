@@ -41,13 +41,17 @@ pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicUsize = AtomicUsize::new(0);
 
-/// Puts the soft limit of the options in force. That the last one was passed says nothing about this one.
+/// Puts the soft limit of the options in force. That the last one was passed says nothing about another one; a callback
+/// that sets the same one again, and then allocates, is not called inside itself.
 pub fn apply() {
-    let _ = STATE.compare_exchange(OVER, BELOW, Ordering::Relaxed, Ordering::Relaxed);
+    let before = SOFT.load(Ordering::Relaxed);
     match settings::limit_soft() {
         LimitOrAuto::AUTO => set_soft(0, CGROUP_FROM),
         0 => set_soft(usize::MAX, usize::MAX),
         soft => set_soft(soft, soft),
+    }
+    if SOFT.load(Ordering::Relaxed) != before {
+        let _ = STATE.compare_exchange(OVER, BELOW, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
@@ -174,6 +178,24 @@ mod tests {
             assert!(begin());
             after_fork_in_child();
             assert!(begin());
+        });
+    }
+
+    #[test]
+    fn only_another_limit_can_be_passed_anew() {
+        alone!(only_another_limit_can_be_passed_anew, || {
+            let set = |bytes| {
+                settings::set_limit_soft(bytes);
+                apply();
+            };
+            set(SOFT_LIMIT);
+            ledger::HUGE.store(2 * SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+            end(true);
+            set(SOFT_LIMIT);
+            assert!(!begin() && is_over(), "the same one");
+            set(SOFT_LIMIT / 2);
+            assert!(begin(), "another one");
         });
     }
 }
