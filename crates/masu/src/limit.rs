@@ -19,6 +19,7 @@
 //! }
 //! ```
 
+use crate::global;
 use core::ffi::c_void;
 use masu_core::config::LimitOrAuto;
 use masu_core::control;
@@ -44,6 +45,7 @@ pub fn used() -> usize {
 /// masu::limit::set_soft(None);
 /// ```
 pub fn set_soft(limit: Option<usize>) {
+    global::ensure_started();
     // No limit is 0, and the default the largest number.
     control::set_limit_soft(limit.map_or(0, |bytes| bytes.clamp(1, LimitOrAuto::AUTO - 1)));
 }
@@ -55,6 +57,7 @@ pub fn set_soft(limit: Option<usize>) {
 /// masu::limit::set_soft_auto(); // as it was at first
 /// ```
 pub fn set_soft_auto() {
+    global::ensure_started();
     control::set_limit_soft(LimitOrAuto::AUTO);
 }
 
@@ -71,6 +74,7 @@ pub fn set_soft_auto() {
 /// assert!(bytes.try_reserve(1 << 20).is_ok());
 /// ```
 pub fn set_hard(limit: Option<usize>) {
+    global::ensure_started();
     control::set_limit_hard(limit.map_or(0, |bytes| bytes.max(1)));
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use masu::{BackgroundThread, Config, Configured, Masu, ctl};
+use masu::{BackgroundThread, Config, Configured, Masu, ctl, limit};
 
 #[global_allocator]
 static GLOBAL: Configured = Masu::with_config(
@@ -60,6 +60,7 @@ fn mistakes_in_the_environment_are_told_and_change_nothing() {
 
 /// What a constructor sees, which runs before the standard library allocates anything.
 extern "C" fn before_main() {
+    limit::set_hard(Some(512 << 20));
     let decay = ctl::decay::read().ok().flatten().unwrap_or(0);
     BEFORE_MAIN.store(decay, std::sync::atomic::Ordering::Relaxed);
 }
@@ -74,5 +75,8 @@ static CONSTRUCTOR: extern "C" fn() = before_main;
 fn the_first_call_need_not_be_an_allocation() {
     if !common::is_child() {
         assert_eq!(BEFORE_MAIN.load(std::sync::atomic::Ordering::Relaxed), 50);
+        let mut bytes = Vec::<u8>::new();
+        assert!(bytes.try_reserve(1 << 30).is_err(), "a limit that was set first is in force");
+        std::hint::black_box(&bytes);
     }
 }

@@ -91,7 +91,7 @@ impl Masu {
 static DEFAULT: Config = Config::new();
 
 /// Starts the engine if nothing has, for calls that may come before the program's first allocation: with the
-/// configuration of the program's allocator, if that is masu.
+/// configuration of the program's allocator, if that is masu. What was set before the start would be lost.
 #[inline]
 pub(crate) fn ensure_started() {
     if !process::is_started() {
