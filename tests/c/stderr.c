@@ -58,6 +58,20 @@ CASE(a_signal_that_waited_before_a_message_still_waits) {
     CHECK(sigismember(&set, SIGPIPE) == 1, "it is lost");
 }
 
+// Standard error is a file that may grow no further.
+CASE(a_message_too_many_for_its_file_is_no_signal) {
+    signal(SIGXFSZ, count);
+    char path[] = "/tmp/masu-stderr-XXXXXX";
+    CHECK(dup2(mkstemp(path), 2) == 2, "dup2: %s", strerror(errno));
+    unlink(path);
+    CHECK(fcntl(2, F_SETFL, O_APPEND) == 0, "fcntl: %s", strerror(errno));
+    struct rlimit none = {0, RLIM_INFINITY};
+    CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit: %s", strerror(errno));
+    run_out();
+    CHECK(signals == 0, "%d signals", signals);
+    CHECK(write(2, "x", 1) < 0 && errno == EFBIG && signals == 1, "the program's own is one");
+}
+
 // The C library ends a program for what masu survives.
 CASE(an_unread_message_about_a_foreign_pointer_ends_nothing) {
     char *foreign = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

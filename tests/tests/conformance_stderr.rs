@@ -15,6 +15,7 @@ masu_tests::cases! {
     program;
     an_unread_message_ends_nothing,
     an_unread_message_is_no_signal,
+    a_message_too_many_for_its_file_is_no_signal,
     a_signal_that_waited_before_a_message_still_waits,
     a_message_at_start_or_exit_ends_nothing,
     a_file_of_data_in_place_of_stderr_stays_as_it_is,

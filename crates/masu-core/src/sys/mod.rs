@@ -13,7 +13,6 @@
 mod aside;
 pub mod auxv;
 pub mod barrier;
-mod broken_pipe;
 pub mod cgroup;
 pub mod cpu;
 #[cfg(not(loom))]
@@ -34,6 +33,7 @@ pub mod random;
 #[cfg_attr(all(not(miri), target_arch = "riscv64"), path = "raw_riscv64.rs")]
 #[cfg_attr(miri, path = "raw_miri.rs")]
 pub mod raw;
+mod refused_write;
 pub mod rlimit;
 pub mod signal;
 #[cfg_attr(all(target_arch = "aarch64", not(any(miri, loom))), path = "tags_aarch64.rs")]
@@ -57,6 +57,8 @@ impl Errno {
     pub const EEXIST: Errno = Errno(17);
     /// Invalid argument; also an unknown flag.
     pub const EINVAL: Errno = Errno(22);
+    /// The file may grow no further.
+    pub const EFBIG: Errno = Errno(27);
     /// Nobody reads what is written.
     pub const EPIPE: Errno = Errno(32);
 }

@@ -5,7 +5,7 @@
 //! so its [`Identity`] is compared before it is written to.
 
 use super::raw::{nr, syscall};
-use super::{Errno, broken_pipe, result};
+use super::{Errno, refused_write, result};
 use crate::sync::{AtomicU64, Ordering};
 use core::ffi::CStr;
 
@@ -111,7 +111,9 @@ impl Descriptor {
 
     /// Writes all of `bytes`. Errors are ignored: there is nowhere to report them.
     pub fn write(self, bytes: &[u8]) {
-        broken_pipe::without_signal(|| self.write_all(bytes) == Err(Errno::EPIPE));
+        refused_write::without_signal(|| {
+            matches!(self.write_all(bytes), Err(Errno::EPIPE | Errno::EFBIG))
+        });
     }
 
     fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {
