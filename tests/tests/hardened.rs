@@ -120,6 +120,23 @@ fn a_line_says_what_was_found() {
     }
 }
 
+/// In its pages, or to where they move.
+#[test]
+fn a_write_beyond_a_large_block_is_found_when_it_grows() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/outgrown.c").flags(["-w", "-fno-builtin"]).build();
+    for more in ["200100", "400000", "40000000"] {
+        let run = || Run::program(&program).args(["200000", more]);
+        let ends = run().env("MASU_CONF", HARDENED).run().killed_by(6).stderr;
+        let says = "the block of 200000 bytes was written to 1 byte beyond its end";
+        assert!(ends.contains(says), "{more}: {ends}");
+        let goes_on = run().env("MASU_CONF", "policy:hardened,on_error:report").run().success();
+        assert_eq!((goes_on.stderr.matches(says).count(), &*goes_on.stdout), (1, "0\n"), "{more}");
+    }
+}
+
 /// The mistake is reported and survived if the configuration asks for that.
 #[test]
 fn mistakes_can_be_survived() {

@@ -381,10 +381,7 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
         Err(wrong) => return Some(Err(wrong)),
     };
     // SAFETY: invariant 2.
-    if let Some(at) = unsafe { trailer::first_not_zero(p + entry.asked, entry.len() - entry.asked) }
-    {
-        overrun(p, entry.asked, at);
-    }
+    unsafe { check_end(p, entry.asked) };
     charge(&entry, false);
     if let Some(filled) = filled::look(&entry) {
         with(|table| table.filled.note(filled));
@@ -402,6 +399,22 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     }
     let emptied = out.is_some();
     Some(Ok(Freed { bytes: entry.asked, emptied, owner: entry.owner, left: false }))
+}
+
+/// Reports a write between the end of a block of `asked` bytes and that of its pages, and zeroes these bytes: the block is
+/// to have them, or nobody.
+///
+/// # Safety
+/// The block must be the caller's.
+pub(super) unsafe fn check_end(p: usize, asked: usize) {
+    let (end, left) = (p + asked, asked.next_multiple_of(UNIT) - asked);
+    // SAFETY: passed on: the block's own pages.
+    unsafe {
+        if let Some(at) = trailer::first_not_zero(end, left) {
+            overrun(p, asked, at);
+            (end as *mut u8).write_bytes(0, left);
+        }
+    }
 }
 
 /// Gives back kept pages: all, or those that were there the last time. Returns their bytes.
@@ -462,7 +475,12 @@ pub unsafe fn resize(p: usize, size: usize) -> Option<usize> {
         charge(&entry, true);
         Some(old)
     });
-    done.flatten()
+    let old = done.flatten()?;
+    if size > old {
+        // SAFETY: passed on; it has as many pages as before.
+        unsafe { check_end(p, old) };
+    }
+    Some(old)
 }
 
 /// Bytes of live blocks, and of their pages.

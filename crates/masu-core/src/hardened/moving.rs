@@ -48,6 +48,7 @@ pub unsafe fn move_to(p: *mut u8, old: usize, to: *mut u8) -> Option<bool> {
     let len = old.next_multiple_of(UNIT);
     // SAFETY: passed on (invariant 2 of `hardened::large`): both are whole pages.
     unsafe {
+        large::check_end(p.addr(), old);
         let seams = plan(p.addr(), to.addr(), len);
         let moved = seams.map_or(0, |seams| move_pieces(p.addr(), to.addr(), len, &seams));
         if moved < len {
