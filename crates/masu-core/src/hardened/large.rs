@@ -292,12 +292,13 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
     let (low, high) = (address - at, at + total - address - len);
     // SAFETY: just mapped, and no other thread knows of it.
     let done = unsafe {
-        if wide {
-            mem::protect(address, len, true)
-        } else {
-            // For this many blocks the kernel may not have mappings for guards.
-            !options::has_marks() || mark(at, low) && mark(address + len, high)
+        if !wide && options::has_marks() {
+            // For this many blocks the kernel may not have mappings for guards, and it marks nothing that the program
+            // locks: then there are none.
+            mark(at, low);
+            mark(address + len, high);
         }
+        !wide || mem::protect(address, len, true)
     };
     if !done {
         mem::unmap(at, total);

@@ -385,6 +385,24 @@ fn a_place_between_marks_does_not_serve_a_longer_block() {
 }
 
 #[test]
+fn blocks_that_the_kernel_cannot_mark_have_no_guards() {
+    alone!(blocks_that_the_kernel_cannot_mark_have_no_guards, || {
+        assert!(start(&OPTIONS));
+        // So many that the kernel marks the guards of the next ones, if it can.
+        (0..2300).for_each(|_| _ = block_of(200_000));
+        mem::refusals::set_marking(true);
+        for align in [16, 16, 4 << 20, 4 << 20] {
+            let p = block(200_000, align);
+            // SAFETY: a live block, with its own length.
+            unsafe {
+                p.write_bytes(1, 200_000);
+                assert_eq!(freed(free(p, 0)), Some(200_000));
+            }
+        }
+    });
+}
+
+#[test]
 fn empty_slabs_give_their_pages_back() {
     alone!(empty_slabs_give_their_pages_back, || {
         assert!(start(&OPTIONS));

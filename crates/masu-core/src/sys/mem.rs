@@ -407,6 +407,10 @@ pub fn populate(addr: usize, len: usize) {
 /// # Safety
 /// As for [`discard`], and no access may follow until [`guard_remove`].
 pub unsafe fn guard_install(addr: usize, len: usize) -> bool {
+    #[cfg(test)]
+    if refusals::marking() {
+        return false;
+    }
     madvise(addr, len, MADV_GUARD_INSTALL).is_ok()
 }
 

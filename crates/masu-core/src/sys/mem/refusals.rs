@@ -10,6 +10,8 @@ std::thread_local! {
     static LOCKED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// Whether nothing is unmapped.
     static UNMAPPING: Cell<bool> = const { Cell::new(false) };
+    /// Whether no page is marked as a guard.
+    static MARKING: Cell<bool> = const { Cell::new(false) };
     /// Whether only pages of one mapping are moved.
     static ONE_MAPPING: Cell<bool> = const { Cell::new(false) };
 }
@@ -45,6 +47,16 @@ pub fn set_unmapping(refused: bool) {
 /// Whether a request to unmap something is to be refused.
 pub fn unmapping() -> bool {
     UNMAPPING.get()
+}
+
+/// Makes the calling thread's requests to mark pages as guards fail, as they do for locked pages.
+pub fn set_marking(refused: bool) {
+    MARKING.set(refused);
+}
+
+/// Whether a request to mark pages is to be refused.
+pub fn marking() -> bool {
+    MARKING.get()
 }
 
 /// Makes the calling thread's requests to move pages fail as up to Linux 6.16 if the pages are of several mappings.
