@@ -105,11 +105,6 @@ pub fn set_huge_pages(may: bool) {
     HUGE_PAGES.store(may, Ordering::Relaxed);
 }
 
-/// Sets whether mistakes are reported.
-pub fn set_show_errors(show: bool) {
-    SHOW_ERRORS.store(show, Ordering::Relaxed);
-}
-
 /// Stale bytes above which the background thread may be started.
 pub fn budget() -> usize {
     BUDGET.load(Ordering::Relaxed)

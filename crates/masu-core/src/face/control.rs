@@ -10,8 +10,7 @@ use crate::{heap, ledger, limit, purge, settings};
 pub use crate::settings::{
     background_thread, budget, cgroup, huge_cache, huge_pages, limit_hard, limit_soft, populate,
     processors, retain_full, run_cache, set_background_thread, set_budget, set_huge_cache,
-    set_huge_pages, set_limit_hard, set_retain_full, set_run_cache, set_show_errors, show_errors,
-    show_stats,
+    set_huge_pages, set_limit_hard, set_retain_full, set_run_cache, show_errors, show_stats,
 };
 
 pub use crate::limit::{Callback as LimitCallback, set_callback as set_limit_callback};
