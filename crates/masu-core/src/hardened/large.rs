@@ -402,8 +402,8 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     Some(Ok(Freed { bytes: entry.asked, emptied, owner: entry.owner, left: false }))
 }
 
-/// Reports a write between the end of a block of `asked` bytes and that of its pages, and zeroes these bytes: the block is
-/// to have them, or nobody.
+/// Reports a write between the end of a block of `asked` bytes and that of its pages, and zeroes these bytes: the block
+/// is to have them, or nobody.
 ///
 /// # Safety
 /// The block must be the caller's.

@@ -1,9 +1,9 @@
 //! Where the kernel's mappings of a large block meet.
 //!
-//! Pages that were [moved](super::moving) keep a mapping to themselves, and so does what they were moved next to, the part
-//! of a block that has no huge pages, and what is mapped anew behind a block that shrinks. Up to Linux 6.16 the kernel moves
-//! the pages of one mapping at a time: asked for more, it unmaps the target and refuses. Newer ones may stop halfway, and
-//! what they have moved is lost. So a block's pages are moved from seam to seam.
+//! Pages that were [moved](super::moving) keep a mapping to themselves, and so does what they were moved next to, the
+//! part of a block that has no huge pages, and what is mapped anew behind a block that shrinks. Up to Linux 6.16 the
+//! kernel moves the pages of one mapping at a time: asked for more, it unmaps the target and refuses. Newer ones may stop
+//! halfway, and what they have moved is lost. So a block's pages are moved from seam to seam.
 
 use crate::size_class::UNIT;
 

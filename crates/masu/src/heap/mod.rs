@@ -360,8 +360,8 @@ impl Heap {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: the entry is dropped with the heap. The heap is no longer borrowed, so blocks allocated through a borrow
-        // are no longer used; scopes, which borrow it too, are closed. After a scope there may be other blocks.
+        // SAFETY: the entry is dropped with the heap. The heap is no longer borrowed, so blocks allocated through a
+        // borrow are no longer used; scopes, which borrow it too, are closed. After a scope there may be other blocks.
         unsafe {
             list::remove(&self.entry);
             if self.raw.has_served_a_scope() {
