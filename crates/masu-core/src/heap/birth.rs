@@ -54,7 +54,12 @@ pub fn current_or_made() -> Option<&'static Heap> {
 /// all destructors, the C library frees what it kept of earlier threads, and no call would end that heap.
 pub fn current_or_later() -> Option<&'static Heap> {
     let waits = || processor_cache::suffices() || !frees_many();
-    if current().role.get() == Role::Empty && waits() { None } else { current_or_new() }
+    if current().role.get() == Role::Empty && waits() {
+        // The only heap there is may get its blocks back from threads that never have one.
+        table::note_others();
+        return None;
+    }
+    current_or_new()
 }
 
 /// Frees of a thread without a heap after which it gets one. glibc keeps stacks of 40 MiB in all, five of the usual

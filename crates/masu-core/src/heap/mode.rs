@@ -12,8 +12,8 @@ use super::{Heap, Role, table};
 /// What goes on around a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// No second thread has ever allocated, so no other thread could use what is given up; or it is a
-    /// first-class heap, which never gives up spans.
+    /// No second thread has ever allocated, so no other thread could use what is given up, or freed a block, so nothing
+    /// comes back from others; or it is a first-class heap, which never gives up spans.
     Alone,
     /// No block has lately crossed between the heap's thread and others.
     Private,

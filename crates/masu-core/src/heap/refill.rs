@@ -257,7 +257,7 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
             return Some(span);
         }
         if heap.mode() == Mode::Alone {
-            // No other thread has had blocks of its spans, or spans.
+            // No other thread has freed blocks of its spans, or had spans.
             return None;
         }
         if let Some(span) = freed_full_span(heap, class) {

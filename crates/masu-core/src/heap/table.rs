@@ -10,7 +10,7 @@ use crate::clock::AtomicTick;
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
-use crate::sync::{AtomicU32, Ordering, shared_static};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_FROM, OVERSUBSCRIBED_PER_PROCESSOR};
 
 /// Id of the shared arena's first shard.
@@ -36,6 +36,10 @@ static TABLE: Table = Table::new(HEAPS_BELOW, HEAP_STRIDE);
 shared_static! {
     /// Heaps ever made. Under `LOCK`.
     pub static MADE: AtomicU32 = AtomicU32::new(0);
+}
+shared_static! {
+    /// Whether a second thread has had a heap, or has freed blocks without one.
+    static OTHERS: AtomicBool = AtomicBool::new(false);
 }
 shared_static! {
     /// First free heap. Under `LOCK`.
@@ -114,6 +118,9 @@ fn make_next(role: Role) -> Option<&'static Heap> {
     // SAFETY: under the lock, mapped just now or before, and not made: no other thread's.
     let heap = unsafe { make(slot, role, id_of(slot)) };
     heap.index.set(index);
+    if index != 0 {
+        note_others();
+    }
     MADE.store(index + 1, Ordering::Release);
     Some(heap)
 }
@@ -206,10 +213,17 @@ pub fn counts() -> (u32, u32) {
     (LIVE_COUNT.load(Ordering::Relaxed), MADE.load(Ordering::Relaxed))
 }
 
-/// Whether no second thread has ever allocated.
+/// Whether no second thread has ever allocated, or freed a block of the first one's.
 #[inline]
 pub fn is_alone() -> bool {
-    MADE.load(Ordering::Relaxed) <= 1
+    !OTHERS.load(Ordering::Relaxed)
+}
+
+/// Notes that one has.
+pub fn note_others() {
+    if is_alone() {
+        OTHERS.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether there are many more threads than processors, so that most of them sleep.

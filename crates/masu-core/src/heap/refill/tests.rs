@@ -189,3 +189,32 @@ fn threads_that_share_nothing_have_chunks_of_their_own() {
         assert!(ann.is_disjoint(&bob), "{ann:?} {bob:?}");
     });
 }
+
+/// A thread that frees few blocks and allocates none has no heap, so there is only one. It uses again what such threads
+/// have freed in its full spans, however many of them come and go.
+#[test]
+fn what_threads_without_heaps_have_freed_is_used_again() {
+    alone!(what_threads_without_heaps_have_freed_is_used_again, || {
+        const LONG: usize = 16 << 10;
+        const FEW: usize = 4;
+        let round = || {
+            let blocks: Vec<_> = (0..16 * FEW).map(|_| alloc(LONG) as usize).collect();
+            for few in blocks.chunks(FEW) {
+                let few = few.to_vec();
+                thread::spawn(move || {
+                    for p in few {
+                        // SAFETY: a live block, freed once.
+                        unsafe { dealloc(p as *mut u8) };
+                    }
+                })
+                .join()
+                .expect("it ends");
+            }
+            pool::in_use()
+        };
+        let first = round();
+        let last = (0..8).map(|_| round()).last();
+        assert_eq!(crate::heap::table::counts().1, 1);
+        assert!(last <= Some(2 * first), "{last:?} spans, {first} at first");
+    });
+}
