@@ -111,8 +111,9 @@ fn alloc_range(size: usize, align: usize, wanted: Use) -> Option<(*mut u8, usize
         space.mark(unit, dirty.div_ceil(UNIT_BYTES).max(units.start)..units.end);
     }
     let sure = judged && past.filled(zeroed).is_sure();
-    drop(space);
+    // Under the lock: the next thread that has it asks for room.
     LIVE.fetch_add(bytes, Ordering::Relaxed);
+    drop(space);
     ALLOCS.fetch_add(1, Ordering::Relaxed);
     REUSED.fetch_add(usize::from(reused), Ordering::Relaxed);
     populate(address(unit), dirty, bytes);
@@ -384,8 +385,8 @@ pub unsafe fn grow_by_moving(p: *mut u8, size: usize, align: usize, zeroed: bool
         fill(&space, to, bytes, 0, zeroed);
     }
     target.dirty.set(target.dirty.get().max(bytes));
-    drop(space);
     LIVE.fetch_add(bytes, Ordering::Relaxed);
+    drop(space);
     ALLOCS.fetch_add(1, Ordering::Relaxed);
     MOVES.fetch_add(usize::from(moved != 0), Ordering::Relaxed);
     let new = address(to) as *mut u8;

@@ -14,6 +14,8 @@ use proptest::sample::Index;
 use proptest::test_runner::TestRunner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
+use std::thread;
+use std::time::Duration;
 
 const PAGE: usize = 4096;
 /// Live blocks take at most this much: 160 MiB.
@@ -350,5 +352,30 @@ fn blocks_keep_their_contents_and_ranges_their_invariants() {
             Ok(())
         });
         outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    });
+}
+
+/// A block counts before the next thread asks whether there is room.
+#[test]
+fn threads_that_wait_for_the_space_stay_below_the_hard_limit() {
+    alone!(threads_that_wait_for_the_space_stay_below_the_hard_limit, || {
+        const HARD: usize = 64 << 20;
+        const SIZE: usize = 24 << 20;
+        settings::set_limit_hard(HARD);
+        for _ in 0..40 {
+            let space = Locked::lock();
+            let threads: Vec<_> =
+                (0..8).map(|_| thread::spawn(|| alloc(SIZE, 1) as usize)).collect();
+            thread::sleep(Duration::from_millis(5));
+            drop(space);
+            let blocks = threads.into_iter().map(|it| it.join().expect("it ends"));
+            let blocks: Vec<_> = blocks.filter(|&p| p != 0).collect();
+            assert_eq!(blocks.len(), HARD / SIZE);
+            for p in blocks {
+                // SAFETY: a live block, freed once.
+                unsafe { give(p as *mut u8) };
+            }
+            purge(true);
+        }
     });
 }

@@ -284,13 +284,14 @@ fn elsewhere(mut pool: Locked, want: Want) -> Option<(Locked, (u32, usize))> {
 /// A run of `units` that starts at a multiple of `align` units (a power of two), and whether it
 /// reads as zeroes. `None` if memory is out.
 pub fn take(units: usize, align: usize, home: Home) -> Option<(usize, bool)> {
-    if !ledger::has_room(units * UNIT) {
-        return None;
-    }
     // A range of that length certainly has an aligned start; a shorter one may, but is not worth
     // the search.
     let enough = units + align - 1;
     let pool = Locked::home(home)?;
+    // Under the lock: many threads may wait for it.
+    if !ledger::has_room(units * UNIT) {
+        return None;
+    }
     let (pool, chunk) = match pool.room_for_run(enough) {
         Some(chunk) => (pool, chunk),
         None => {
@@ -317,10 +318,10 @@ pub fn take(units: usize, align: usize, home: Home) -> Option<(usize, bool)> {
 /// out. `dense` means that spans are filled rather than sprinkled, so that a fresh chunk may be faulted
 /// in as one huge page. `own` says whose chunks to look at first.
 pub fn take_granule(dense: bool, own: Option<Affinity>, home: Home) -> Option<(usize, usize)> {
+    let pool = Locked::home(home)?;
     if !ledger::has_room(GRANULE) {
         return None;
     }
-    let pool = Locked::home(home)?;
     let (pool, (chunk, granule)) = match pool.room_for_span(dense, own) {
         Some(found) => (pool, found),
         None => elsewhere(pool, Want::Span { dense, own })?,
@@ -392,11 +393,11 @@ pub fn give(runs: &[usize]) {
 /// Changes a live run's length in place. Returns whether what it gains reads as zeroes, or `None` if
 /// the units behind it are taken.
 pub fn resize(at: usize, old: usize, new: usize) -> Option<bool> {
+    let (chunk, unit) = split(at);
+    let pool = Locked::of(chunk)?;
     if new > old && !ledger::has_room((new - old) * UNIT) {
         return None;
     }
-    let (chunk, unit) = split(at);
-    let pool = Locked::of(chunk)?;
     // SAFETY: invariant 5: the caller's run lies in a chunk of the pool.
     let c = unsafe { record(chunk) };
     let dirty = c.resize(unit, old, new)?;

@@ -4,6 +4,8 @@ use super::*;
 use crate::config::Config;
 use crate::own_process::alone;
 use crate::sys::mem;
+use std::thread;
+use std::time::Duration;
 
 /// A heap with few runs faults no page in ahead; one that has grown takes chunks as huge pages, which count as dirty.
 #[test]
@@ -103,5 +105,25 @@ fn no_affinity_takes_what_is_dirty() {
         assert_eq!(span(None), other);
         assert_eq!(chunk_of(span(None)), chunk_of(ann));
         assert_eq!(chunk_of(span(BOB)), chunk_of(bob));
+    });
+}
+
+/// Each asks whether there is room when it has the lock, and not before it waits.
+#[test]
+fn threads_that_wait_for_a_shard_stay_below_the_hard_limit() {
+    alone!(threads_that_wait_for_a_shard_stay_below_the_hard_limit, || {
+        const HARD: usize = 16 << 20;
+        const THREADS: usize = 64;
+        const UNITS: usize = (1 << 20) / UNIT;
+        settings::set_limit_hard(HARD);
+        let pool = Locked::home(Home::ANY).expect("nobody forks");
+        let threads: Vec<_> =
+            (0..THREADS).map(|_| thread::spawn(|| take(UNITS, 1, Home::ANY).is_some())).collect();
+        // All of them wait.
+        thread::sleep(Duration::from_millis(200));
+        drop(pool);
+        let taken = threads.into_iter().filter_map(|it| it.join().ok()).filter(|&took| took);
+        let bytes = taken.count() * UNITS * UNIT;
+        assert!((HARD / 2..HARD).contains(&bytes), "{bytes} bytes");
     });
 }
