@@ -7,6 +7,7 @@ use super::*;
 use crate::config::Delay;
 use crate::own_process::alone;
 use crate::space::{RangeState, dirty_bytes, mapped_bytes, purge, unmap_free};
+use crate::sys::auxv;
 use crate::sys::mem::refusals;
 use crate::{clock, settings};
 use proptest::prelude::*;
@@ -377,5 +378,22 @@ fn threads_that_wait_for_the_space_stay_below_the_hard_limit() {
             }
             purge(true);
         }
+    });
+}
+
+/// Where the kernel gives huge pages unasked (`always`), a block's last unit is all resident.
+#[test]
+fn what_a_huge_page_has_behind_a_block_goes_back_with_it() {
+    alone!(what_a_huge_page_has_behind_a_block_goes_back_with_it, || {
+        settings::set_huge_pages(false);
+        let p = alloc(UNIT_BYTES + PAGE, 1);
+        let last = p as usize + 2 * UNIT_BYTES - auxv::page_size();
+        // SAFETY: invariant 2 of `huge`; where there are only zeroes, one more changes nothing.
+        unsafe { (last as *mut u8).write_volatile(0) };
+        assert!(mem::is_resident(last));
+        // SAFETY: a live block.
+        unsafe { give(p) };
+        purge(true);
+        assert!(!mem::is_resident(last));
     });
 }

@@ -10,7 +10,8 @@ use crate::sys::mem;
 pub fn clean(unit: u32) -> bool {
     let r = record(unit);
     let all = r.units.get() * UNIT_BYTES;
-    let dirty = r.dirty.get().next_multiple_of(1 << 16).min(all);
+    // Whole units: the kernel may have made huge pages unasked.
+    let dirty = r.dirty.get().next_multiple_of(UNIT_BYTES);
     // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
     let discard = |bytes| unsafe { mem::discard(address(unit), bytes) };
     // A fresh mapping may be refused, for example beyond a limit that was lowered.
