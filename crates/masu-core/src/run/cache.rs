@@ -206,9 +206,9 @@ impl RunCache {
     }
 
     /// Gives everything back, called by another thread, unless the owner has missed or overflowed lately; with `all`,
-    /// even then. Returns whether anything is left.
+    /// even then. Returns whether anything is left. A cache that its owner has emptied counts no longer, either.
     pub fn visit(&self, all: bool) -> bool {
-        self.bytes() != 0 && self.holder.visit(all, || self.give_all())
+        self.holder.visit(all, || self.give_all())
     }
 
     /// In a fork's child: forgets the contents if a thread was frozen while changing them.

@@ -1,6 +1,7 @@
 //! Which runs are kept.
 
 use super::*;
+use crate::own_process::alone;
 use crate::run::Home;
 
 #[test]
@@ -18,4 +19,19 @@ fn runs_of_up_to_an_eighth_of_the_most_are_kept() {
         cache.drain();
         assert_eq!(cache.bytes(), 0);
     }
+}
+
+/// Its thread takes out what it put in, and then rests: others get its share.
+#[test]
+fn a_cache_that_was_emptied_counts_no_longer() {
+    alone!(a_cache_that_was_emptied_counts_no_longer, || {
+        let cache = RunCache::new();
+        let (at, _) = pool::take(1, 1, Home::ANY).expect("memory");
+        // SAFETY: the test's run, of that length.
+        unsafe { cache.put(at as *mut u8, 1) };
+        assert_eq!(cache.take(1), Some(at as *mut u8));
+        assert_eq!((cache.bytes(), TOTAL.holders()), (0, 1));
+        assert!(!cache.visit(true));
+        assert_eq!((TOTAL.holders(), TOTAL.bytes()), (0, 0));
+    });
 }
