@@ -42,6 +42,7 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
         let p =
             if is_sampled { sampling::without_heap(size) } else { heap::alloc_without_heap(size) };
         if !p.is_null() {
+            purge::on_alloc(false);
             return p;
         }
     }

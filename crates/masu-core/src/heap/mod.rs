@@ -94,7 +94,7 @@ use crate::run::pool;
 use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, LOOK_FREES, SHARING};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
@@ -318,15 +318,27 @@ pub fn run_cache() -> Option<&'static RunCache> {
 }
 
 /// Whether the thread's shard of the pool has handed out another [`GROWN_BY`] of fresh pages, to any thread, since this
-/// last returned true for the calling thread.
+/// last returned true for the calling thread. Threads without a heap share one answer.
 #[inline]
 pub fn has_grown() -> bool {
     let heap = tls::current();
     let fresh = pool::fresh_bytes(heap.runs.seat.home());
-    fresh.wrapping_sub(heap.grown.get()) >= GROWN_BY && heap.role.get() == Role::Thread && {
+    fresh.wrapping_sub(heap.grown.get()) >= GROWN_BY && is_told(heap, fresh)
+}
+
+/// The rest of it, for a heap that was not told of what is `fresh`.
+#[inline(never)]
+fn is_told(heap: &Heap, fresh: usize) -> bool {
+    /// What threads without a heap were told of.
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    if heap.role.get() == Role::Thread {
         heap.grown.set(fresh);
-        true
+        return true;
     }
+    let told = TOLD.load(Ordering::Relaxed);
+    heap.role.get() == Role::Empty
+        && fresh.wrapping_sub(told) >= GROWN_BY
+        && TOLD.compare_exchange(told, fresh, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 /// Counts a slow free of `bytes`. Returns whether the calling thread should look at what is stale

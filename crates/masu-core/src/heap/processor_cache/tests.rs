@@ -2,13 +2,15 @@
 
 use super::magazine::MOST;
 use super::*;
+use crate::config::Config;
 use crate::heap::{Heap, Scope, sparse, suspect, thread_bytes};
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::size_class::size_of_class;
 use crate::span::{pool, span_of};
 use crate::tuning::{MAGAZINE_BLOCKS, MAGAZINE_BYTES, OVERSUBSCRIBED_PER_PROCESSOR};
-use crate::{alloc, alloc_zeroed, dealloc, region};
+use crate::{alloc, alloc_zeroed, dealloc, limit, region};
+use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
@@ -240,6 +242,31 @@ fn a_thread_without_a_heap_is_sampled() {
             drop(guards);
             free_all(&small);
             crate::profile::stop();
+        });
+    });
+}
+
+/// All threads with heaps sleep, and the others pass the soft limit.
+#[test]
+fn a_thread_without_a_heap_looks_at_the_soft_limit() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+    unsafe extern "C" fn passed(_: usize, _: usize, _: *mut c_void) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+
+    alone!(a_thread_without_a_heap_looks_at_the_soft_limit, || {
+        // What the kernel says of resident memory does not count.
+        settings::apply(&Config { cgroup: false, ..Config::DEFAULT }, false);
+        limit::set_callback(Some(passed), null_mut());
+        among_many(|| {
+            free_all(&[alloc(SIZE)]);
+            settings::set_limit_soft(ledger::used() + (8 << 20));
+            limit::apply();
+            let blocks: Vec<_> = (0..(16 << 20) / SIZE).map(|_| alloc(SIZE)).collect();
+            assert!(is_without());
+            assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+            free_all(&blocks);
         });
     });
 }
