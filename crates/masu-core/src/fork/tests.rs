@@ -13,7 +13,7 @@ use crate::size_class::class_of;
 use crate::space::{self, Locked, UNIT_BYTES};
 use crate::span::pool::{give, take};
 use crate::sys::auxv;
-use crate::tuning::NEVER_BORROW;
+use crate::tuning::{NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
@@ -218,5 +218,31 @@ fn what_a_thread_has_borrowed_and_not_used_is_free_in_a_child() {
         let span = span::span_of(region::offset(left.cast()));
         // SAFETY: the span has a block.
         assert!(unsafe { span::remote(span) }.begins_with(span::sixteenths(left)));
+    });
+}
+
+/// The others' heaps make it one of many threads until it has taken them apart, whatever serves it meanwhile.
+#[test]
+fn a_child_of_many_threads_does_not_stay_one_of_many() {
+    alone!(a_child_of_many_threads_does_not_stay_one_of_many, || {
+        let class = class_of(100);
+        let has_heap = || heap::thread_bytes::account().is_some();
+        // The calling thread, which comes last, borrows.
+        for _ in 0..OVERSUBSCRIBED_PER_PROCESSOR * settings::processors() + NEVER_BORROW {
+            let (begun, begins) = mpsc::channel();
+            thread::spawn(move || {
+                begun.send(has_heap()).expect("the test waits");
+                loop {
+                    thread::park();
+                }
+            });
+            assert_eq!(begins.recv(), Ok(true));
+        }
+        assert!(has_heap() && heap::table::is_oversubscribed());
+        prepare();
+        // SAFETY: prepared above.
+        assert!(unsafe { child() });
+        (0..10_000).for_each(|_| assert!(!heap::alloc_class(class).is_null()));
+        assert!(!heap::table::is_oversubscribed());
     });
 }

@@ -369,6 +369,8 @@ fn lend(class: usize, want: u32) -> (*mut Block, *mut Block, u32) {
 #[cold]
 #[inline(never)]
 fn refill(class: usize) -> *mut Block {
+    // A fork's child has so many heaps only until all are taken apart.
+    super::fork::adopt_an_orphan();
     let (first, rest, n) = lend(class, most(class));
     if first.is_null() {
         return first;
