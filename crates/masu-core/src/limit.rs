@@ -56,7 +56,7 @@ pub fn apply() {
 }
 
 fn set_soft(soft: usize, watch: usize) {
-    SOFT.store(soft, Ordering::Relaxed);
+    SOFT.swap(soft, Ordering::AcqRel);
     WATCH.store(watch, Ordering::Relaxed);
 }
 
@@ -68,14 +68,26 @@ pub fn soft() -> usize {
     }
 }
 
-/// Nine tenths of what the control group allows.
+/// Nine tenths of what the control group allows, unless the program has set a limit meanwhile.
 #[cold]
 fn look_up() -> usize {
+    let before = SOFT.load(Ordering::Relaxed);
     let limit = if settings::cgroup() { cgroup::memory_limit() } else { None };
     // The rest is for memory that is not the allocator's: stacks, code, the page cache.
-    let soft = limit.map_or(usize::MAX, |limit| limit - limit / 10);
-    set_soft(soft, soft);
-    soft
+    replace(before, limit.map_or(usize::MAX, |limit| (limit - limit / 10).max(1)))
+}
+
+/// Puts a soft limit in force in place of another one. Returns that which is.
+fn replace(before: usize, soft: usize) -> usize {
+    // First: the program sets the limit before this word, so that what it sets stays.
+    WATCH.store(soft, Ordering::Relaxed);
+    match SOFT.compare_exchange(before, soft, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => soft,
+        Err(set) => {
+            WATCH.store(set, Ordering::Relaxed);
+            if set == 0 { soft } else { set }
+        }
+    }
 }
 
 /// Looks the control group's limit up again, because it may change while processes run.
@@ -158,6 +170,19 @@ mod tests {
     use crate::own_process::alone;
 
     const SOFT_LIMIT: usize = 64 << 20;
+
+    /// The files take a while to read.
+    #[test]
+    fn what_the_program_sets_stays_while_the_control_group_is_looked_up() {
+        alone!(what_the_program_sets_stays_while_the_control_group_is_looked_up, || {
+            let both = || (SOFT.load(Ordering::Relaxed), WATCH.load(Ordering::Relaxed));
+            set_soft(SOFT_LIMIT, SOFT_LIMIT);
+            assert_eq!(replace(0, 2 * SOFT_LIMIT), SOFT_LIMIT);
+            assert_eq!(both(), (SOFT_LIMIT, SOFT_LIMIT));
+            assert_eq!(replace(SOFT_LIMIT, 2 * SOFT_LIMIT), 2 * SOFT_LIMIT);
+            assert_eq!(both(), (2 * SOFT_LIMIT, 2 * SOFT_LIMIT));
+        });
+    }
 
     #[test]
     fn nothing_free_is_kept_exactly_while_the_limit_is_passed() {
