@@ -32,6 +32,8 @@ static STATE: AtomicU32 = AtomicU32::new(BELOW);
 pub(crate) static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which a thread must look.
 static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
+/// How far that was above what was in use when a thread last looked and found that it is not resident.
+static ROOM: AtomicUsize = AtomicUsize::new(0);
 
 /// The function that a program wants called when the soft limit is passed, with the bytes in use, the limit
 /// and its own word.
@@ -126,7 +128,20 @@ fn take(from: u32) -> bool {
 
 /// Whether a thread must handle the soft limit, and the caller is that thread: it calls [`end`].
 pub fn begin() -> bool {
-    !is_over() && used() > WATCH.load(Ordering::Relaxed) && take(BELOW)
+    !is_over() && must_look(used()) && take(BELOW)
+}
+
+/// Whether so much is in use that a thread must look. If memory was freed since one found it not to be resident, what
+/// is taken in its place may be: then the limit itself counts again.
+fn must_look(used: usize) -> bool {
+    let (soft, watch) = (SOFT.load(Ordering::Relaxed), WATCH.load(Ordering::Relaxed));
+    let beyond = soft != 0 && watch > soft;
+    if beyond && used.saturating_add(ROOM.load(Ordering::Relaxed)) < watch {
+        // Unless the program has just set another limit.
+        let _ = WATCH.compare_exchange(watch, soft, Ordering::Relaxed, Ordering::Relaxed);
+        return used > soft;
+    }
+    used > watch
 }
 
 /// Ends what [`begin`] began: whether the limit is still passed after what could be done.
@@ -134,9 +149,10 @@ pub fn end(over: bool) {
     STATE.store(if over { OVER } else { BELOW }, Ordering::Release);
 }
 
-/// No thread need look before this many bytes are in use.
-pub fn watch_from(used: usize) {
-    WATCH.store(used, Ordering::Relaxed);
+/// No thread need look before `room` bytes more than `used` are in use.
+pub fn watch_from(used: usize, room: usize) {
+    ROOM.store(room, Ordering::Relaxed);
+    WATCH.store(used.saturating_add(room), Ordering::Relaxed);
 }
 
 /// In a fork's child no thread is handling the limit.
@@ -170,6 +186,33 @@ mod tests {
     use crate::own_process::alone;
 
     const SOFT_LIMIT: usize = 64 << 20;
+
+    /// A block that was never touched was no reason to act. What is allocated when it is gone may be one.
+    #[test]
+    fn the_limit_holds_again_once_what_was_not_touched_is_freed() {
+        alone!(the_limit_holds_again_once_what_was_not_touched_is_freed, || {
+            set_soft(SOFT_LIMIT, SOFT_LIMIT);
+            ledger::HUGE.store(10 * SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+            watch_from(used(), SOFT_LIMIT / 16);
+            end(false);
+            assert!(!begin());
+            ledger::HUGE.store(SOFT_LIMIT / 2, Ordering::Relaxed);
+            assert!(!begin());
+            ledger::HUGE.store(SOFT_LIMIT + 1, Ordering::Relaxed);
+            assert!(begin());
+            watch_from(used(), SOFT_LIMIT / 16);
+            end(false);
+            assert!(!begin());
+            // Some of it, while more than the limit is in use all the time.
+            ledger::HUGE.store(10 * SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+            watch_from(used(), SOFT_LIMIT / 16);
+            end(false);
+            ledger::HUGE.store(5 * SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+        });
+    }
 
     /// The files take a while to read.
     #[test]
