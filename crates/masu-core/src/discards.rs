@@ -5,7 +5,7 @@
 //! process may use on itself since Linux 6.15, takes a list of ranges, and since 6.16 interrupts once for all of them:
 //! 1.4 µs a range for 64 of 16 KiB. jemalloc has the same as an option (`process_madvise_max_batch`).
 //!
-//! A filter of system calls may end a process that makes one it does not know, so a filtered process does without, and
+//! A filter of system calls may end a process that makes one it does not know, so a filtered thread does without, and
 //! so does one that may open no file to see whether it is filtered.
 //!
 //! Invariants:
@@ -99,33 +99,38 @@ pub fn one_by_one() {
 mod kernel {
     //! Whether the kernel may be asked to take a list.
 
-    use crate::sync::{AtomicBool, AtomicU64, Ordering};
-    use crate::sys::{Errno, credentials, time};
+    use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+    use crate::sys::{Errno, credentials, thread, time};
     use crate::tuning::FILTER_EVERY;
     use crate::{settings, sharing};
 
-    /// When the process was last found to have a filter or none, in milliseconds; [`NEVER`] if it does not matter.
+    /// When a thread was last found to have a filter or none, in milliseconds; [`NEVER`] if it does not matter.
     static LOOKED: AtomicU64 = AtomicU64::new(0);
-    static FREE: AtomicBool = AtomicBool::new(false);
     const NEVER: u64 = u64::MAX;
+    /// The pointer of that thread, for each has filters of its own, and [`FREE`] if it had none.
+    static FOUND: AtomicUsize = AtomicUsize::new(NOBODY);
+    const FREE: usize = 1;
+    const NOBODY: usize = usize::MAX & !FREE;
 
     /// Not before there are other processors to interrupt.
     pub fn may() -> bool {
-        if sharing::is_alone() || !settings::cgroup() {
+        let looked = LOOKED.load(Ordering::Relaxed);
+        if looked == NEVER || sharing::is_alone() || !settings::cgroup() {
             return false;
         }
-        let now = time::now_ms();
-        if now.saturating_sub(LOOKED.load(Ordering::Relaxed)) >= FILTER_EVERY {
+        let (now, me) = (time::now_ms(), thread::pointer());
+        let mut found = FOUND.load(Ordering::Relaxed);
+        if found & !FREE != me || now.saturating_sub(looked) >= FILTER_EVERY {
+            found = me | if credentials::are_unfiltered() { FREE } else { 0 };
             LOOKED.store(now, Ordering::Relaxed);
-            FREE.store(credentials::are_unfiltered(), Ordering::Relaxed);
+            FOUND.store(found, Ordering::Relaxed);
         }
-        FREE.load(Ordering::Relaxed)
+        found & FREE != 0
     }
 
     /// The kernel has no such call, or not for this process, or memory is locked: it is never asked again.
     #[cold]
     pub fn refused(_: Errno) -> usize {
-        FREE.store(false, Ordering::Relaxed);
         LOOKED.store(NEVER, Ordering::Relaxed);
         0
     }
@@ -149,6 +154,7 @@ mod tests {
     use super::*;
     use crate::own_process::alone;
     use crate::size_class::UNIT;
+    use crate::sys::credentials::filter_own_calls;
     use crate::sys::mem::refusals;
 
     const RANGES: usize = MOST + 8;
@@ -218,6 +224,25 @@ mod tests {
                 assert!((0..8).all(|n| memory.gone()[n] == (n != 3)));
                 one_by_one();
             }
+        });
+    }
+
+    /// What one thread has found says nothing about another one, which a filter would end.
+    #[test]
+    fn a_filtered_thread_makes_no_call_that_its_filter_may_not_know() {
+        alone!(a_filtered_thread_makes_no_call_that_its_filter_may_not_know, || {
+            std::thread::spawn(|| assert!(kernel::may())).join().expect("it ends");
+            assert!(kernel::may());
+            // Processes under qemu can have no filter.
+            if crate::own_process::is_emulated() {
+                return;
+            }
+            let filtered = std::thread::spawn(|| {
+                filter_own_calls();
+                kernel::may()
+            });
+            assert!(!filtered.join().expect("it ends"));
+            assert!(kernel::may());
         });
     }
 

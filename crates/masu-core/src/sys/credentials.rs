@@ -32,9 +32,27 @@ pub fn are_unfiltered() -> bool {
 }
 
 #[cfg(all(test, not(miri)))]
+pub use tests::filter_own_calls;
+
+#[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
     use crate::sys::raw::{nr, syscall};
+
+    /// Gives the calling thread a filter, which allows everything.
+    pub fn filter_own_calls() {
+        const PR_SET_SECCOMP: usize = 22;
+        const PR_SET_NO_NEW_PRIVS: usize = 38;
+        // One instruction of a filter, "allowed", and a program of that length.
+        let allow = (6u64 | 0x7fff_0000 << 32).to_ne_bytes();
+        let filter = [1, allow.as_ptr().expose_provenance()];
+        let at = filter.as_ptr().expose_provenance();
+        // SAFETY: both calls take numbers and a valid program.
+        unsafe {
+            assert_eq!(syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]), 0);
+            assert_eq!(syscall(nr::PRCTL, [PR_SET_SECCOMP, 2, at, 0, 0, 0]), 0);
+        }
+    }
 
     #[test]
     fn a_filter_is_seen_in_the_thread_that_has_one() {
@@ -44,17 +62,7 @@ mod tests {
             return;
         }
         let filtered = std::thread::spawn(|| {
-            const PR_SET_SECCOMP: usize = 22;
-            const PR_SET_NO_NEW_PRIVS: usize = 38;
-            // One instruction of a filter, "allowed", and a program of that length.
-            let allow = (6u64 | 0x7fff_0000 << 32).to_ne_bytes();
-            let filter = [1, allow.as_ptr().expose_provenance()];
-            let at = filter.as_ptr().expose_provenance();
-            // SAFETY: both calls take numbers and a valid program.
-            unsafe {
-                assert_eq!(syscall(nr::PRCTL, [PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0]), 0);
-                assert_eq!(syscall(nr::PRCTL, [PR_SET_SECCOMP, 2, at, 0, 0, 0]), 0);
-            }
+            filter_own_calls();
             !are_unfiltered()
         });
         assert!(filtered.join().unwrap());
