@@ -92,10 +92,11 @@ fn replace(before: usize, soft: usize) -> usize {
     }
 }
 
-/// Looks the control group's limit up again, because it may change while processes run.
+/// Looks the control group's limit up again, because it may change while processes run. It may have been raised because
+/// it is passed.
 pub fn refresh() {
     let known = SOFT.load(Ordering::Relaxed) != 0;
-    if known && settings::limit_soft() == LimitOrAuto::AUTO && state() == BELOW {
+    if known && settings::limit_soft() == LimitOrAuto::AUTO && state() != BUSY {
         look_up();
     }
 }
@@ -184,8 +185,29 @@ mod tests {
     use super::*;
     use crate::ledger;
     use crate::own_process::alone;
+    use crate::sys::cgroup::Fake;
 
     const SOFT_LIMIT: usize = 64 << 20;
+
+    #[test]
+    fn a_limit_that_is_raised_while_it_is_passed_counts() {
+        alone!(a_limit_that_is_raised_while_it_is_passed_counts, || {
+            const FILE: &str = "sys/fs/cgroup/memory.max";
+            let files = [("proc/self/cgroup", "0::/\n"), (FILE, "100000000\n")];
+            let fake = Fake::new(&files);
+            assert_eq!(soft(), 90_000_000);
+            ledger::HUGE.store(150_000_000, Ordering::Relaxed);
+            assert!(begin());
+            end(true);
+            refresh();
+            assert!(is_over());
+            fake.write(FILE, "200000000\n");
+            refresh();
+            assert!(!is_over());
+            assert_eq!(soft(), 180_000_000);
+            assert!(!begin());
+        });
+    }
 
     /// A block that was never touched was no reason to act. What is allocated when it is gone may be one.
     #[test]

@@ -91,6 +91,8 @@ pub fn due() {
     answer(now);
     let Some(decay) = limit::decay_now() else { return };
     if decay == 0 {
+        // There are no ticks then.
+        pressure::on_tick();
         purge(true);
         return;
     }

@@ -49,7 +49,7 @@ fn relieve() {
 static READ: AtomicU64 = AtomicU64::new(0);
 
 /// Reads the limits of the control group again if that is due, and sees whether the soft one is still
-/// passed. Called at every tick.
+/// passed. Called at every tick, and where memory goes back without ticks.
 pub fn on_tick() {
     limit::is_over();
     let (now, read) = (time::now_ms(), READ.load(Ordering::Relaxed));
