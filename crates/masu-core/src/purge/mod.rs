@@ -169,7 +169,7 @@ fn budget() -> usize {
     match settings::background_thread() {
         BackgroundThread::Off => usize::MAX,
         BackgroundThread::On => settings::budget(),
-        BackgroundThread::Auto if heap::counts().1 > 1 => settings::budget(),
+        BackgroundThread::Auto if !heap::table::is_alone() => settings::budget(),
         BackgroundThread::Auto => settings::budget().max(LONELY_BUDGET),
     }
 }
