@@ -251,7 +251,7 @@ fn a_thread_without_a_heap_is_sampled() {
 fn a_thread_without_a_heap_looks_at_the_soft_limit() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
 
-    unsafe extern "C" fn passed(_: usize, _: usize, _: *mut c_void) {
+    extern "C" fn passed(_: usize, _: usize, _: *mut c_void) {
         CALLS.fetch_add(1, Ordering::Relaxed);
     }
 
