@@ -32,8 +32,8 @@ static STATE: AtomicU32 = AtomicU32::new(BELOW);
 pub(crate) static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which a thread must look.
 static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
-/// How far that was above what was in use when a thread last looked and found that it is not resident.
-static ROOM: AtomicUsize = AtomicUsize::new(0);
+/// How many were in use when a thread last looked, and found that they are not resident.
+static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
 
 /// The function that a program wants called when the soft limit is passed, with the bytes in use, the limit
 /// and its own word.
@@ -136,8 +136,7 @@ pub fn begin() -> bool {
 /// is taken in its place may be: then the limit itself counts again.
 fn must_look(used: usize) -> bool {
     let (soft, watch) = (SOFT.load(Ordering::Relaxed), WATCH.load(Ordering::Relaxed));
-    let beyond = soft != 0 && watch > soft;
-    if beyond && used.saturating_add(ROOM.load(Ordering::Relaxed)) < watch {
+    if watch > soft && used < LOOKED_AT.load(Ordering::Relaxed) && soft != 0 {
         // Unless the program has just set another limit.
         let _ = WATCH.compare_exchange(watch, soft, Ordering::Relaxed, Ordering::Relaxed);
         return used > soft;
@@ -152,7 +151,7 @@ pub fn end(over: bool) {
 
 /// No thread need look before `room` bytes more than `used` are in use.
 pub fn watch_from(used: usize, room: usize) {
-    ROOM.store(room, Ordering::Relaxed);
+    LOOKED_AT.store(used, Ordering::Relaxed);
     WATCH.store(used.saturating_add(room), Ordering::Relaxed);
 }
 

@@ -171,10 +171,6 @@ fn look_up(pc: usize) -> Result<Module, (usize, usize)> {
             if (from..to).contains(&pc) {
                 none = (from, to);
             }
-            // They come in order: this one belongs to no file, or lies behind.
-            if found.is_none() && to > pc && (inode == 0 || from > pc) {
-                return false;
-            }
             if inode == 0 {
                 continue;
             }

@@ -101,11 +101,12 @@ const MOST_LG: usize = 62;
 #[cold]
 #[inline(never)]
 pub fn configure(config: &mut Config, origin: Origin) {
-    if is_wanted() {
+    let is_wanted = is_wanted();
+    if is_wanted {
         config.prof_rate = rate();
         config.origins.prof_rate = origin;
     }
-    let begins = is_wanted() && begins_active();
+    let begins = is_wanted && begins_active();
     // The environment may take back what the program's own string asks for.
     if begins || config.prof {
         config.prof = begins;

@@ -165,6 +165,7 @@ fn make_up() {
 }
 
 /// Stale bytes above which the background thread starts.
+#[inline(never)]
 fn budget() -> usize {
     match settings::background_thread() {
         BackgroundThread::Off => usize::MAX,

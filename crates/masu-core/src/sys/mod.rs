@@ -57,10 +57,6 @@ impl Errno {
     pub const EEXIST: Errno = Errno(17);
     /// Invalid argument; also an unknown flag.
     pub const EINVAL: Errno = Errno(22);
-    /// The file may grow no further.
-    pub const EFBIG: Errno = Errno(27);
-    /// Nobody reads what is written.
-    pub const EPIPE: Errno = Errno(32);
 }
 
 /// Splits a raw system call result into a value and an error.

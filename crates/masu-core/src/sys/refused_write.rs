@@ -7,7 +7,7 @@ use super::thread::{SIG_SETMASK, SIGSET_BYTES, change_mask};
 /// A set of signals, as the kernel has them: `SIGPIPE` and `SIGXFSZ`.
 const SIGNALS: u64 = 1 << 12 | 1 << 24;
 
-/// Runs `write`, which returns whether it was refused so. The thread does not receive the signal for it; it keeps one
+/// Runs `write`, which returns whether it was refused. The thread does not receive the signal for it; it keeps one
 /// that was pending before. Where the kernel refuses to block signals, it does receive it.
 pub fn without_signal(write: impl FnOnce() -> bool) {
     const SIG_BLOCK: usize = 0;
@@ -16,14 +16,11 @@ pub fn without_signal(write: impl FnOnce() -> bool) {
         return;
     };
     let mut pending = 0u64;
-    // Otherwise it would have been received.
-    if mask & SIGNALS != 0 {
-        let arguments = [&raw mut pending as usize, SIGSET_BYTES, 0, 0, 0, 0];
-        // SAFETY: the kernel writes a set.
-        unsafe { syscall(nr::RT_SIGPENDING, arguments) };
-    }
+    let arguments = [&raw mut pending as usize, SIGSET_BYTES, 0, 0, 0, 0];
+    // SAFETY: the kernel writes a set.
+    unsafe { syscall(nr::RT_SIGPENDING, arguments) };
     let new = SIGNALS & !pending;
-    if write() && new != 0 {
+    if write() {
         let now = [0u64; 2];
         let arguments = [&raw const new as usize, 0, now.as_ptr() as usize, SIGSET_BYTES, 0, 0];
         // SAFETY: the kernel reads a set, and a time, which is none.
