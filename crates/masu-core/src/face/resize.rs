@@ -258,7 +258,7 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
         // Otherwise what lies behind the new size would still be the block's.
         return size == block.bytes;
     }
-    if block.kind == Kind::Hardened {
+    if block.is_hardened() {
         // SAFETY: passed on.
         return size == block.bytes || unsafe { hardened_stays(p, block, size, false) };
     }

@@ -162,7 +162,7 @@ impl Arena {
 
     /// Counts what is noted, if a whole note is. Inside the gate.
     pub(super) fn collect_hardened(&self, _inside: &Guard<'static>) {
-        if self.hardened.bytes.load(Ordering::Relaxed) != 0 {
+        if features::HARDENED && self.hardened.bytes.load(Ordering::Relaxed) != 0 {
             self.count_noted();
         }
     }

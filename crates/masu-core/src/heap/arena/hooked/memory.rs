@@ -401,6 +401,9 @@ impl Memory {
     #[cold]
     #[inline(never)]
     pub fn wipe(&self) {
+        if !features::HOOKS {
+            return;
+        }
         self.spans.iter().for_each(Spans::clear);
         self.span_count.set(0);
         self.live.store(0, Ordering::Relaxed);
