@@ -3,11 +3,14 @@
 //! The headers are read from the process's memory: the file may have been replaced, or be on
 //! another file system than the reader's.
 
+use std::io::Read as _;
+
 use masu_core::outside::NOTE_TYPE;
 use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
+use procfs::{FromBufRead as _, ProcResult};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -26,15 +29,17 @@ struct Image {
 /// # Errors
 /// If the process does not exist, or may not be read.
 pub fn mappings(process: u32) -> Result<MemoryMaps, Error> {
-    maps(process, Process::smaps)
+    maps(process, "smaps")
 }
 
-fn maps(
-    process: u32,
-    read: impl Fn(&Process) -> procfs::ProcResult<MemoryMaps>,
-) -> Result<MemoryMaps, Error> {
+fn maps(process: u32, file: &str) -> Result<MemoryMaps, Error> {
     let found = Process::new(process as i32).map_err(|_| Error::NoProcess(process))?;
-    read(&found).map_err(|error| match error {
+    let read = || {
+        let mut text = Vec::new();
+        found.open_relative(file)?.read_to_end(&mut text)?;
+        parsed(&text)
+    };
+    read().map_err(|error| match error {
         procfs::ProcError::PermissionDenied(_) => Error::Refused(process),
         procfs::ProcError::NotFound(_) => Error::Ended(process),
         procfs::ProcError::Io(error, _) => Error::of(process, &error),
@@ -42,12 +47,34 @@ fn maps(
     })
 }
 
+/// Parses the text of a process's `maps` or `smaps`. Its files may have any names: the parser refuses those that are
+/// not UTF-8, and panics at some that begin like the name of a System V segment and lack its key.
+///
+/// # Errors
+/// If it is no such text.
+pub fn parsed(text: &[u8]) -> ProcResult<MemoryMaps> {
+    const SEGMENT: &str = " /SYSV";
+    let text = String::from_utf8_lossy(text);
+    if !text.contains(SEGMENT) {
+        return MemoryMaps::from_buf_read(text.as_bytes());
+    }
+    let is_key = |key: &str| key.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let lines = text.split_inclusive('\n').map(|line| match line.split_once(SEGMENT) {
+        // With a second slash it is a file, and the same one.
+        Some((before, name)) if !name.get(..8).is_some_and(is_key) => {
+            format!("{before} //SYSV{name}")
+        }
+        _ => line.to_owned(),
+    });
+    MemoryMaps::from_buf_read(lines.collect::<String>().as_bytes())
+}
+
 /// Returns every copy of masu in a process.
 ///
 /// # Errors
 /// If the process does not exist, may not be read, or has no copy, or one of an unknown version.
 pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
-    let maps = maps(process, Process::maps)?;
+    let maps = maps(process, "maps")?;
     if maps.0.is_empty() {
         let state = Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.state);
         // A process that has ended and is not reaped, or a kernel thread.
@@ -139,4 +166,27 @@ fn notes(memory: &Memory, start: u64, head: &[u8]) -> Option<Vec<(u64, Image)>> 
     }
     debug_assert!(found.iter().all(|(_, image)| image.bias == bias));
     Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_files_may_have_any_name() {
+        let line = |path: &[u8]| [&b"1000-2000 r--p 00000000 00:00 7 "[..], path, b"\n"].concat();
+        let paths = [
+            &b"/SYSV"[..],
+            "/SYSV1234567\u{e9}".as_bytes(),
+            b"/SYSVnumbers",
+            b"/a \xff",
+            b"/SYSV0000002a (deleted)",
+        ];
+        let maps = parsed(&paths.map(line).concat()).expect("mappings");
+        let file = |path: &str| MMapPath::Path(path.into());
+        let found: Vec<_> = maps.0.into_iter().map(|map| map.pathname).collect();
+        let names = ["/SYSV", "/SYSV1234567\u{e9}", "/SYSVnumbers", "/a \u{fffd}"];
+        assert_eq!(found[..4], names.map(file));
+        assert_eq!(found[4], MMapPath::Vsys(42));
+    }
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use procfs::FromRead;
 use procfs::process::{MemoryMaps, SmapsRollup, Stat, Status};
 use rustix::process::geteuid;
 use schemars::JsonSchema;
@@ -176,7 +175,7 @@ fn others(process: &Process, files: &Files) -> Vec<(PathBuf, String)> {
 /// Returns the mappings of the process.
 pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
     let bytes = fs::read(root.process_file("maps"))?;
-    MemoryMaps::from_read(&bytes[..]).map_err(|error| io::Error::other(error.to_string()))
+    masu_inspect::find::parsed(&bytes).map_err(|error| io::Error::other(error.to_string()))
 }
 
 fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {

@@ -70,9 +70,10 @@ impl Subject {
 /// Adds the mappings of files' code in the profile's process.
 pub fn map(profile: &mut Profile) -> Result<(), Error> {
     let process = profile.pid;
-    let maps = fs::read_to_string(format!("/proc/{process}/maps"))
-        .map_err(|error| Error::of(process, &error))?;
-    profile.set_mappings(&maps);
+    let maps = fs::read(format!("/proc/{process}/maps"));
+    let maps = maps.map_err(|error| Error::of(process, &error))?;
+    // Files may have any name.
+    profile.set_mappings(&String::from_utf8_lossy(&maps));
     let root = other_root(process);
     let exe = fs::read_link(format!("/proc/{process}/exe")).ok();
     for mapping in &mut profile.mappings {
@@ -135,5 +136,29 @@ fn add(profile: &mut Profile, samples: &Samples, held: Option<&Retained>, since:
         free.unknown += held.unknown;
         free.samples += held.samples;
         free.milliseconds = free.milliseconds.max(milliseconds);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_mapped_file_may_have_any_name() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(OsStr::from_bytes(b"\xff"));
+        fs::write(&path, [0; 4096]).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        let (at, may, how) = (std::ptr::null_mut(), libc::PROT_READ, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping, wherever there is room, which stays.
+        let at = unsafe { libc::mmap(at, 4096, may, how, file.as_raw_fd(), 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        let mut profile = Profile { pid: std::process::id(), ..Profile::default() };
+        map(&mut profile).unwrap();
+        assert!(!profile.mappings.is_empty());
     }
 }
