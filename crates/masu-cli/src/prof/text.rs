@@ -37,7 +37,9 @@ pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
     list.sort_by(|(a, x), (b, y)| y.amount.bytes.total_cmp(&x.amount.bytes).then_with(|| a.cmp(b)));
     let mut text = String::new();
     let free = profile.free.filter(|_| view == View::Retained);
-    let all = free.map_or(total.amount.bytes, |free| free.bytes);
+    // What has shrunk counts as well: the balance of both may be anything.
+    let changed = || list.iter().map(|(_, entry)| entry.amount.bytes.abs()).sum();
+    let all = free.map_or_else(changed, |free| free.bytes);
     let milliseconds = free.map_or(profile.milliseconds, |free| free.milliseconds);
     let _ = writeln!(
         text,
@@ -144,5 +146,32 @@ fn lifetime(entry: &Entry) -> String {
         format!("freed {mean} on average")
     } else {
         format!("freed {mean} on average except for {kept:.0} %")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use masu_profile::Place;
+
+    use super::*;
+
+    /// A profile with so many bytes in use at each of these calls.
+    fn live(calls: &[(u64, f64)]) -> Profile {
+        let place = |&(frame, bytes)| Place {
+            live: Amount { objects: 1.0, bytes },
+            frames: vec![frame],
+            ..Place::default()
+        };
+        Profile { places: calls.iter().map(place).collect(), ..Profile::default() }
+    }
+
+    #[test]
+    fn shares_of_growth_are_of_all_that_has_changed() {
+        let profile = live(&[(0x10, 3e6), (0x20, -9e6)]);
+        let text = report(&profile, &Symbols::of(&profile), View::Growth);
+        assert!(
+            text.contains("\n 25.0 %  2.9 MiB") && text.contains("\n-75.0 %  -8.6 MiB"),
+            "{text}"
+        );
     }
 }
