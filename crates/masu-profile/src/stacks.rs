@@ -15,7 +15,7 @@ pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
     for place in &profile.places {
         let mut names: Vec<String> = symbols
             .stack(&place.frames)
-            .map(|frame| frame.name.replace([';', '\n'], ":"))
+            .map(|frame| frame.name.replace(|c: char| c == ';' || c.is_control(), ":"))
             .collect();
         names.reverse();
         if names.is_empty() {
@@ -49,4 +49,22 @@ pub fn flame(lines: &[String], view: View, page: Option<&str>) -> Result<Vec<u8>
          <style>body {{ margin: 0 }}</style>\n{above}{svg}\n</html>\n"
     )
     .into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{Amount, Place};
+    use crate::symbols::Frame;
+
+    /// XML, of which pictures are made, forbids control characters.
+    #[test]
+    fn no_name_breaks_its_line_or_a_picture() {
+        let mut symbols = Symbols::none();
+        symbols.put(1, vec![Frame { name: "a;b\n\x1b[2Jc".into(), file: None, line: 0 }]);
+        let live = Amount { objects: 1.0, bytes: 8.0 };
+        let places = vec![Place { frames: vec![1], live, ..Place::default() }];
+        let profile = Profile { places, ..Profile::default() };
+        assert_eq!(folded(&profile, &symbols, View::Live), ["a:b::[2Jc 8"]);
+    }
 }

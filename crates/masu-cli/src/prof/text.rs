@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use masu_profile::symbols::{Frame, Symbols};
 use masu_profile::view::{View, bytes, margin, variance};
 use masu_profile::{Amount, Profile};
+
+use crate::printable::printable;
 
 /// Maximum number of stacks shown, and of frames of each.
 const STACKS: usize = 15;
@@ -62,7 +65,7 @@ pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
         }
         text.push('\n');
         for frame in stack.iter().take(FRAMES) {
-            let _ = writeln!(text, "         {frame}");
+            let _ = writeln!(text, "         {}", printable(&frame.to_string()));
         }
         if stack.len() > FRAMES {
             let _ = writeln!(text, "         … {} more", stack.len() - FRAMES);
@@ -93,7 +96,8 @@ pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
         });
     }
     if !symbols.bare.is_empty() {
-        let files: Vec<_> = symbols.bare.iter().map(|file| file.display().to_string()).collect();
+        let name = |file: &PathBuf| printable(&file.to_string_lossy());
+        let files: Vec<_> = symbols.bare.iter().map(name).collect();
         let _ = writeln!(text, "\nWithout symbols: {}", files.join(", "));
     }
     text
@@ -151,7 +155,7 @@ fn lifetime(entry: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
-    use masu_profile::Place;
+    use masu_profile::{Mapping, Place};
 
     use super::*;
 
@@ -173,5 +177,15 @@ mod tests {
             text.contains("\n 25.0 %  2.9 MiB") && text.contains("\n-75.0 %  -8.6 MiB"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn no_file_has_a_name_that_controls_the_terminal() {
+        let path = "/no/such/a\x1b[2J".into();
+        let mapping = Mapping { start: 0, end: 0x1000, offset: 0, path, file: None };
+        let profile = Profile { mappings: vec![mapping], ..live(&[(0x10, 3e6)]) };
+        let text = report(&profile, &Symbols::of(&profile), View::Live);
+        assert!(text.contains(" a?[2J+0xf\n"), "{text}");
+        assert!(text.contains("Without symbols: /no/such/a?[2J\n"), "{text}");
     }
 }

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::{failure, report};
 use crate::failure::{Failure, USAGE};
+use crate::printable::printable;
 use place::Place;
 
 pub use text::render;
@@ -206,7 +207,7 @@ impl Stack {
             name: frame.name.clone(),
             file: frame.file.clone(),
             line: (frame.line != 0).then_some(frame.line),
-            text: frame.to_string(),
+            text: printable(&frame.to_string()),
         };
         let frames = symbols.stack(&trace.frames).map(function).collect();
         Stack { thread: trace.thread, frames }
