@@ -404,3 +404,17 @@ fn a_purge_gives_back() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("has not reacted yet"), "{output:?}");
 }
+
+#[test]
+fn a_purge_ends_though_the_program_gives_back_all_the_time() {
+    if !is_masu() {
+        return;
+    }
+    let _together = together();
+    let program = program(1000);
+    let mut running = start(&program, "decay:0,run_cache:0");
+    running.goes_on();
+    running.says("freed");
+    let output = masu(&["purge", "-p", &running.id().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}

@@ -16,6 +16,8 @@ use crate::failure::Failure;
 const NOT_YET: u8 = 1;
 /// Time between two checks.
 const BETWEEN: Duration = Duration::from_millis(20);
+/// A purge that has begun is followed at least this long, whatever the time to wait.
+const LEAST: Duration = Duration::from_secs(1);
 
 /// Make a process return its free memory at once.
 ///
@@ -76,9 +78,9 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             return Ok(NOT_YET);
         }
     }
-    // It has begun; the pages go back one range after the other.
-    let (mut given, mut calm) = (0, 0);
-    while calm < 3 {
+    // It has begun; the pages go back one range after the other. With a short decay time, some go back all the time.
+    let (begun, mut given, mut calm) = (Instant::now(), 0, 0);
+    while calm < 3 && begun.elapsed() < order.wait.max(LEAST) {
         thread::sleep(BETWEEN);
         engines.iter_mut().try_for_each(|engine| engine.look(&memory)).map_err(said)?;
         let now: u64 = engines.iter().map(|engine| engine.figures.purged).sum();
