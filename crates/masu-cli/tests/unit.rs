@@ -108,6 +108,27 @@ fn what_is_preloaded_already_stays_behind_masu() {
 }
 
 #[test]
+fn a_drop_in_hides_those_of_its_name_in_later_places() {
+    let machine = Machine::new(&[
+        ("lib/systemd/system/a@.service", "[Service]\nExecStart=/a\n"),
+        (
+            "lib/systemd/system/a@1.service.d/lib.conf",
+            "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/libpackaged.so\n",
+        ),
+        (
+            "etc/systemd/system/a@.service.d/lib.conf",
+            "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/libtemplate.so\n",
+        ),
+        (
+            "etc/systemd/system/a@1.service.d/lib.conf",
+            "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/libown.so\n",
+        ),
+    ]);
+    let said = machine.unit(&["--print", "a@1"], 0);
+    assert!(said.contains("Environment=LD_PRELOAD=libwitness.so:/usr/lib/libown.so\n"), "{said}");
+}
+
+#[test]
 fn aliases_instances_and_wrappers() {
     let machine = Machine::new(&[
         ("lib/systemd/system/redis-server.service", "[Service]\nExecStart=/usr/bin/redis-server\n"),

@@ -75,21 +75,21 @@ impl Service {
         }
     }
 
-    /// Returns its drop-ins except masu's own; an instance also has its template's.
+    /// Returns its drop-ins except masu's own; an instance also has its template's. Of those with one name, systemd
+    /// reads the first.
     fn drop_ins(&self) -> Vec<PathBuf> {
         let template = self.name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
-        let directories: Vec<_> =
-            template.into_iter().chain([format!("{}.d", self.name)]).collect();
-        let mut files: Vec<PathBuf> = PLACES
-            .iter()
-            .flat_map(|place| directories.iter().map(move |name| self.root.join(place).join(name)))
+        let directories = [Some(format!("{}.d", self.name)), template].into_iter().flatten();
+        let name = |path: &PathBuf| path.file_name().map(ToOwned::to_owned);
+        let mut files: Vec<PathBuf> = directories
+            .flat_map(|directory| PLACES.map(|place| self.root.join(place).join(&directory)))
             .filter_map(|directory| fs::read_dir(directory).ok())
             .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
             .filter(|path| path.extension().is_some_and(|end| end == "conf"))
             .filter(|path| path.file_name().is_some_and(|name| name != super::NAME))
             .collect();
-        files.sort_by_key(|path| path.file_name().map(ToOwned::to_owned));
-        files.dedup_by_key(|path| path.canonicalize().ok());
+        files.sort_by_key(name);
+        files.dedup_by_key(|path| name(path));
         files
     }
 
