@@ -44,12 +44,13 @@ unsafe fn call(n: usize, a: [usize; 6]) -> isize {
 }
 
 /// Whether the eight bytes at an address, a multiple of 8, can be read: the kernel is asked to read them as a signal
-/// mask, with an operation that it refuses once it has read them. Nothing changes.
+/// mask, with an operation that it refuses once it has read them. Nothing changes. Null would mean no mask.
 pub fn can_be_read(address: usize) -> bool {
     const EFAULT: isize = -14;
     const NO_SUCH_WAY: usize = usize::MAX >> 1;
     // SAFETY: an unknown operation on the mask is refused.
-    unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, 8, 0, 0]) != EFAULT }
+    let asked = || unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, 8, 0, 0]) };
+    address != 0 && asked() != EFAULT
 }
 
 /// Returns the process's ID.

@@ -317,6 +317,7 @@ fn a_signal_s_handler_shows_what_it_interrupted() {
 
 #[test]
 fn what_cannot_be_read_is_not() {
+    assert!(!crate::sys::can_be_read(0));
     assert!(!crate::sys::can_be_read(8));
     assert!(!crate::sys::can_be_read(usize::MAX - 7));
     let word = 7usize;
