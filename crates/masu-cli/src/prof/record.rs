@@ -4,6 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus};
@@ -20,17 +21,30 @@ use crate::hold::Hold;
 use crate::{conf, library, preload, privilege, program, run};
 use masu_profile::Profile;
 
+/// Maximum number of directories that others have left.
+const MOST: u32 = 1000;
+
 /// A directory that is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Result<Self, Failure> {
-        let path = env::temp_dir().join(format!("masu-prof-{}", process::id()));
-        fs::create_dir(&path).map_err(|error| {
-            Failure::new(REFUSED, format!("`{}` cannot be made: {error}", path.display()))
-                .remedy("set TMPDIR to a directory that is writable")
-        })?;
-        Ok(Scratch(path))
+    fn below(directory: &Path) -> Result<Self, Failure> {
+        let mut number = 0;
+        loop {
+            let path = directory.join(format!("masu-prof-{}-{number}", process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Scratch(path)),
+                // A process that was killed leaves its own, and containers give all processes the same few numbers.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && number < MOST => {
+                    number += 1;
+                }
+                Err(error) => {
+                    let problem = format!("`{}` cannot be made: {error}", path.display());
+                    return Err(Failure::new(REFUSED, problem)
+                        .remedy("set TMPDIR to a directory that is writable"));
+                }
+            }
+        }
     }
 }
 
@@ -76,7 +90,7 @@ pub fn start(order: &Prof, file: Option<OsString>) -> Result<Started, Failure> {
         Some(_) => hold.start(&mut command).map(|child| Seized { child, mask: None }),
     };
     let seized = started.map_err(|error| {
-        let missing = error.kind() == std::io::ErrorKind::NotFound;
+        let missing = error.kind() == ErrorKind::NotFound;
         let code = if missing { NOT_FOUND } else { NOT_EXECUTABLE };
         Failure::new(code, format!("`{}` cannot be executed: {error}", path.display()))
     })?;
@@ -91,7 +105,7 @@ pub fn code(status: ExitStatus) -> u8 {
 
 /// Runs the command; its profile, if it left one, and the exit code that says how it ended.
 pub fn record(order: &Prof) -> Result<(Option<Profile>, u8), Failure> {
-    let scratch = Scratch::new()?;
+    let scratch = Scratch::below(&env::temp_dir())?;
     let mut file = OsString::from(&scratch.0);
     file.push("/%p");
     let Started { process, mut follow, path } = start(order, Some(file))?;
@@ -180,4 +194,19 @@ fn named(profile: &Profile) -> String {
     let program = profile.mappings.first().and_then(|mapping| mapping.path.file_name());
     let program = program.map(|name| format!(" ({})", name.to_string_lossy()));
     format!("{}{}", profile.pid, program.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_have_left_is_in_nobodys_way() {
+        let place = tempfile::tempdir().unwrap();
+        let [one, other] = [(); 2].map(|()| Scratch::below(place.path()).unwrap());
+        assert_ne!(one.0, other.0);
+        drop((one, other));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        assert!(Scratch::below(&place.path().join("none")).is_err());
+    }
 }
