@@ -155,8 +155,11 @@ fn choose(
     descendants: Descendants,
 ) -> Option<Profile> {
     let files = fs::read_dir(&scratch.0).into_iter().flatten().flatten();
-    let whole = files.filter_map(|file| written(&file.path())).chain(read);
-    let mut found: Vec<(Profile, Option<Duration>)> = whole.map(|it| (it, None)).collect();
+    let mut whole: Vec<Profile> = files.filter_map(|file| written(&file.path())).collect();
+    // A process whose main thread ends first was read then, and writes its profile later.
+    whole.extend(read.filter(|read| whole.iter().all(|it| it.pid != read.pid)));
+    let mut found: Vec<(Profile, Option<Duration>)> =
+        whole.into_iter().map(|it| (it, None)).collect();
     let is_new =
         |it: &(Profile, Option<Duration>)| found.iter().all(|(old, _)| old.pid != it.0.pid);
     let partial: Vec<_> =
@@ -199,6 +202,7 @@ fn named(profile: &Profile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use masu_profile::{Amount, Place};
 
     #[test]
     fn what_others_have_left_is_in_nobodys_way() {
@@ -208,5 +212,23 @@ mod tests {
         drop((one, other));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
         assert!(Scratch::below(&place.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_process_that_was_read_and_then_wrote_its_profile_is_one() {
+        let place = tempfile::tempdir().unwrap();
+        let scratch = Scratch::below(place.path()).unwrap();
+        let profile = |milliseconds, bytes| {
+            let peak = Amount { objects: 1.0, bytes };
+            let places = vec![Place { size: 16, peak, ..Place::default() }];
+            Profile { rate: 1, pid: 7, milliseconds, places, ..Profile::default() }
+        };
+        fs::write(scratch.0.join("7"), profile(2, 16.0).text()).unwrap();
+        let chosen = choose(&scratch, 7, Some(profile(1, 32.0)), Descendants::of(7)).unwrap();
+        assert_eq!(chosen.milliseconds, 2);
+        // Without a file there is only that.
+        fs::remove_file(scratch.0.join("7")).unwrap();
+        let chosen = choose(&scratch, 7, Some(profile(1, 32.0)), Descendants::of(7)).unwrap();
+        assert_eq!(chosen.milliseconds, 1);
     }
 }
