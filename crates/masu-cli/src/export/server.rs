@@ -184,11 +184,7 @@ fn connection(
     stream.set_nodelay(true)?;
     stream.set_write_timeout(Some(SLOW))?;
     let Some(place) = place else {
-        Answer::refusal(503, "too many connections; try again").write(&mut stream, false, false)?;
-        stream.shutdown(Shutdown::Write)?;
-        // Closed with something unread, it would be reset, and its client might not see the answer.
-        let mut rest = Patient { stream, begun: Some(Instant::now()), most: LINGER };
-        return io::copy(&mut rest, &mut io::sink()).map(|_| ());
+        return refuse(stream, &Answer::refusal(503, "too many connections; try again"));
     };
     let mut rest = Vec::new();
     loop {
@@ -205,9 +201,18 @@ fn connection(
                 }
             }
             Ok(_) | Err(Nothing::Ended) => return Ok(()),
-            Err(Nothing::Refused(answer)) => return answer.write(&mut stream, false, false),
+            Err(Nothing::Refused(answer)) => return refuse(stream, &answer),
         }
     }
+}
+
+/// Ends a connection with an answer. Closed with something unread, it would be reset, and its client might not see the
+/// answer.
+fn refuse(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
+    answer.write(&mut stream, false, false)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut rest = Patient { stream, begun: Some(Instant::now()), most: LINGER };
+    io::copy(&mut rest, &mut io::sink()).map(|_| ())
 }
 
 #[cfg(test)]
@@ -314,6 +319,25 @@ mod tests {
             assert!(text(stream).ends_with("yes"));
         }
         drop(silent);
+    }
+
+    #[test]
+    fn a_refusal_reaches_a_client_that_is_still_sending() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, _stopper) = UnixStream::pair().unwrap();
+        thread::spawn(move || {
+            let handler = |_: &Request, _: &Gone<'_>| Answer::of(http::TEXT, &b"yes"[..]);
+            serve(&listener, &stop, Arc::new(handler))
+        });
+        let mut posts = TcpStream::connect(address).unwrap();
+        posts.write_all(b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n").unwrap();
+        // It reads nothing before it has sent all.
+        thread::sleep(Duration::from_millis(50));
+        posts.write_all(&[0; 100_000]).unwrap();
+        let mut text = String::new();
+        posts.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 405 "), "{text}");
     }
 
     #[test]
