@@ -204,7 +204,7 @@ fn compare(masu: u64, system: u64) -> String {
 
 /// This command, as the user called it.
 fn command() -> String {
-    env::args().next().unwrap_or_else(|| "masu".into())
+    env::args_os().next().map_or_else(|| "masu".into(), |name| name.to_string_lossy().into_owned())
 }
 
 fn bench() -> String {

@@ -2,8 +2,9 @@
 
 mod common;
 
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Stdio};
 use std::time::{Duration, Instant};
@@ -34,7 +35,10 @@ fn ended(command: &mut Command, code: i32) -> (String, String) {
 #[test]
 fn a_command_is_raced_and_judged() {
     let fixture = Fixture::new();
-    let (out, said) = ended(bench(&fixture).args(["--", "sh", "-c", "echo hi; sleep 0.2"]), 0);
+    let mut command = bench(&fixture);
+    // A variable need not be text.
+    command.env("NO_TEXT", OsStr::from_bytes(b"\xff"));
+    let (out, said) = ended(command.args(["--", "sh", "-c", "echo hi; sleep 0.2"]), 0);
     assert!(!said.contains("% "), "the bar is for terminals: {said}");
     assert!(out.contains("│ masu 0.1.0") && out.contains("│ glibc 2."), "{out}");
     assert!(out.contains("A tie in time") || out.contains(" is the fastest: "), "{out}");

@@ -349,9 +349,11 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
 /// The options of the subject that come from the environment.
 fn settings() -> Vec<String> {
     let ours = |key: &str| key.starts_with("MASU_") && key != "MASU_LIB";
-    let mut settings: Vec<String> = std::env::vars()
+    // Others need not be text.
+    let mut settings: Vec<String> = std::env::vars_os()
+        .map(|(key, value)| (key.to_string_lossy().into_owned(), value))
         .filter(|(key, _)| ours(key))
-        .map(|(key, value)| format!("{key}={value}"))
+        .map(|(key, value)| format!("{key}={}", value.to_string_lossy()))
         .collect();
     settings.sort();
     settings
