@@ -43,7 +43,8 @@ impl Look {
     /// Whether it has a file mapped, such as a library. A process that is ending has no mappings and passes.
     pub fn has_mapped(&self, file: &Path) -> bool {
         let files = mapped(self.process);
-        files.is_empty() || files.iter().any(|mapped| mapped == file)
+        // The kernel names a file by its path without links.
+        files.is_empty() || file.canonicalize().is_ok_and(|file| files.contains(&file))
     }
 }
 
@@ -148,6 +149,16 @@ mod tests {
         assert!(run.succeeded && run.output == "done\n", "{run:?}");
         assert!(looks > 3 && looks == run.curve.0.len() && run.curve.peak() > 100, "{run:?}");
         assert!(run.curve.end() > 0.1 && run.processor < 0.2, "{run:?}");
+    }
+
+    #[test]
+    fn a_mapped_file_is_known_by_a_link_to_it() {
+        let link = std::env::temp_dir().join(format!("masu-watch-link-{}", std::process::id()));
+        std::os::unix::fs::symlink(std::env::current_exe().unwrap(), &link).unwrap();
+        let look = Look { second: 0.0, kib: 0, process: std::process::id() };
+        let has = [link.as_path(), Path::new("/no/such")].map(|file| look.has_mapped(file));
+        fs::remove_file(&link).unwrap();
+        assert_eq!(has, [true, false]);
     }
 
     #[test]
