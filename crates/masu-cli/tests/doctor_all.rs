@@ -48,6 +48,10 @@ fn live_processes() {
     std::os::unix::fs::symlink(&program, &other).unwrap();
     let linked = start(&other, none);
     let lost = start(&fixed, &library);
+    // The kernel cuts a name within a character.
+    let long = fixture.path("fourteen-bytes\u{e4}");
+    std::os::unix::fs::symlink(&program, &long).unwrap();
+    let cut = start(&long, none);
 
     let output = masu().args(["doctor", "--all", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "one was to run on masu and does not");
@@ -70,6 +74,7 @@ fn live_processes() {
         (name(on.0.id()).as_str(), name(linked.0.id()).as_str()),
         ("server", "another-name-of")
     );
+    assert_eq!(name(cut.0.id()), "fourteen-bytes\u{fffd}");
     assert_eq!(of(&on), is("masu", "preloaded", true, true));
     assert_eq!(of(&off), is("glibc", "libc", false, false));
     assert_eq!(of(&lost), is("glibc", "libc", false, true));

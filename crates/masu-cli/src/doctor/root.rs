@@ -67,9 +67,10 @@ impl Root {
         Some(behind.split_once(']')?.0.to_owned())
     }
 
-    /// Parses a file of the process.
+    /// Parses a file of the process. Names in it need not be text: the kernel cuts a process's own within a character.
     pub fn process<T: FromRead>(&self, name: &str) -> Option<T> {
-        T::from_file(self.process_file(name)).ok()
+        let bytes = fs::read(self.process_file(name)).ok()?;
+        T::from_read(String::from_utf8_lossy(&bytes).as_bytes()).ok()
     }
 
     /// Parses a file of the system.
