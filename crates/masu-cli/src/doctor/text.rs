@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use super::finding::{Finding, Severity};
 use super::report::Report;
 use crate::columns::wrap;
+use crate::printable::printable;
 
 /// Indentation of sentences: a mark, and the longest area.
 const MARGIN: usize = 2 + 2 + 12;
@@ -42,7 +43,8 @@ pub fn render(report: &Report, width: usize, amount: Amount) -> String {
         area = finding.area();
         paragraph(finding.severity, shown, &finding.sentence, column, &mut text);
         let (_, style) = mark(finding.severity);
-        for (i, line) in finding.fix.iter().flat_map(|fix| wrap(fix, column - 2)).enumerate() {
+        let fix = finding.fix.iter().flat_map(|fix| wrap(&plain(fix), column - 2));
+        for (i, line) in fix.enumerate() {
             let arrow = if i == 0 { "→" } else { " " };
             let _ = writeln!(text, "{:MARGIN$}{style}{arrow}{style:#} {line}", "");
         }
@@ -54,6 +56,11 @@ pub fn render(report: &Report, width: usize, amount: Amount) -> String {
         paragraph(Severity::Ok, part[0].area(), &sentences.join(" "), column, &mut text);
     }
     text
+}
+
+/// Returns text without what controls a terminal: the names of another process's files are in it.
+fn plain(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 fn mark(severity: Severity) -> (char, Style) {
@@ -68,10 +75,22 @@ fn mark(severity: Severity) -> (char, Style) {
 /// Formats the mark, the area and the text about it.
 fn paragraph(severity: Severity, area: &str, said: &str, column: usize, text: &mut String) {
     let (mark, style) = mark(severity);
-    let mut lines = wrap(said, column).into_iter();
+    let mut lines = wrap(&plain(said), column).into_iter();
     let first = lines.next().unwrap_or_default();
     let _ = writeln!(text, "  {style}{mark}{style:#} {DIM}{area:<12}{DIM:#}{first}");
     for line in lines {
         let _ = writeln!(text, "{:MARGIN$}{line}", "");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_file_has_a_name_that_controls_the_terminal() {
+        let mut text = String::new();
+        paragraph(Severity::Note, "process", "/a\x1b[2J is mapped.\nSo it is.", 80, &mut text);
+        assert!(text.contains("/a?[2J is mapped.\nSo it is.\n"), "{text}");
     }
 }

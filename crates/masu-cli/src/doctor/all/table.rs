@@ -9,6 +9,7 @@ use super::{All, Entry};
 use crate::allocators::file_name;
 use crate::bytes::Bytes;
 use crate::doctor::serving::How;
+use crate::printable::printable;
 
 const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
@@ -61,7 +62,8 @@ pub fn render(all: &All, width: usize) -> String {
             "  {style}{mark}{style:#} {name:NAME$} {allocator:ALLOCATOR$} {memory:>MEMORY$}  {ids}"
         );
         for besides in &row.key.besides {
-            let besides = cut(&format!("and {besides}"), width.saturating_sub(NAME + 5));
+            let besides = printable(&format!("and {besides}"));
+            let besides = cut(&besides, width.saturating_sub(NAME + 5));
             let _ = writeln!(text, "    {:NAME$} {DIM}{besides}{DIM:#}", "");
         }
     }
