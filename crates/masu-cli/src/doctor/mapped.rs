@@ -3,6 +3,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,9 @@ use super::root::Root;
 use super::serving::{self, Loaded};
 use crate::allocators::{Contents, MASU, file_name};
 use crate::preload;
+
+/// Maximum bytes of a list of files.
+const MOST: u64 = 1 << 20;
 
 /// The files of a process.
 pub struct Files {
@@ -102,7 +106,7 @@ fn read(map: &MemoryMap, path: PathBuf, own: PathBuf, deleted: bool, root: &Root
     Mapped { loaded: Loaded { path, contents, preloaded: false }, own, identity, deleted }
 }
 
-/// Opens `path` as the process sees it.
+/// Opens the file at `path` as the process sees it. It may have put a FIFO there, or a link to a device.
 fn open(path: &Path, root: &Root) -> Option<File> {
     if !root.is_live() {
         return File::open(root.at(path)).ok();
@@ -111,13 +115,23 @@ fn open(path: &Path, root: &Root) -> Option<File> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let own_root = rustix::fs::openat(CWD, &own, flags, Mode::empty()).ok()?;
     let inside = path.strip_prefix("/").ok()?;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // An absolute link is resolved from that root, too.
-    match openat2(&own_root, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
-        Ok(file) => Some(file.into()),
-        Err(rustix::io::Errno::NOSYS) => File::open(own.join(inside)).ok(),
-        Err(_) => None,
-    }
+    let file = match openat2(&own_root, inside, flags, Mode::empty(), ResolveFlags::IN_ROOT) {
+        Err(rustix::io::Errno::NOSYS) => {
+            rustix::fs::openat(CWD, own.join(inside), flags, Mode::empty())
+        }
+        opened => opened,
+    };
+    let file = File::from(file.ok()?);
+    file.metadata().is_ok_and(|it| it.is_file()).then_some(file)
+}
+
+/// Returns the text of the file at `path` as the process sees it, as far as it can be a list.
+fn text(path: &Path, root: &Root) -> Option<String> {
+    let mut text = String::new();
+    open(path, root)?.take(MOST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 /// Whether the process sees a file at `path`.
@@ -139,7 +153,7 @@ const GUESSED: usize = usize::MAX;
 
 impl Preloads {
     fn of(environment: &Environment, root: &Root) -> Self {
-        let list = root.process_text("/etc/ld.so.preload").unwrap_or_default();
+        let list = text(Path::new("/etc/ld.so.preload"), root).unwrap_or_default();
         let list = list.replace('\n', " ");
         let value = environment.value("LD_PRELOAD").unwrap_or_default();
         let entries = preload::entries(value).chain(preload::entries(OsStr::new(&list)));
@@ -221,5 +235,24 @@ impl Environment {
         let value =
             variables.find_map(|text| text.strip_prefix(name.as_bytes())?.strip_prefix(b"="));
         value.map(OsStr::from_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn what_is_no_file_is_not_read() {
+        let (place, root) = (tempfile::tempdir().unwrap(), Root::new(None, None));
+        let path = |name| place.path().join(name);
+        fs::write(path("list"), "/a.so\n").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+        assert_eq!(text(&path("list"), &root).as_deref(), Some("/a.so\n"));
+        for name in ["none", "zero", "fifo"] {
+            assert!(!sees(&path(name), &root), "{name}");
+        }
     }
 }

@@ -49,12 +49,6 @@ impl Root {
         Some(fs::read_to_string(self.at(path)).ok()?.trim().to_owned())
     }
 
-    /// Returns the text of a file as the process sees it.
-    pub fn process_text(&self, path: &str) -> Option<String> {
-        let own = self.process_file("root").join(path.trim_start_matches('/'));
-        fs::read_to_string(own).ok().or_else(|| self.text(path).filter(|_| !self.is_live()))
-    }
-
     /// Reads a file that holds one value.
     pub fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.text(path)?.parse().ok()
