@@ -2,7 +2,7 @@
 //! the process may have its own root, and a file may have been replaced since.
 
 use std::ffi::{CString, OsStr};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -211,7 +211,7 @@ pub enum Environment {
 impl Environment {
     /// That of a process.
     pub fn of(root: &Root) -> Self {
-        let Ok(bytes) = fs::read(root.process_file("environ")) else { return Self::Unreadable };
+        let Ok(bytes) = root.process_words("environ") else { return Self::Unreadable };
         // A title, or zeros, from the beginning on.
         let first = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
         if !bytes.is_empty() && !first.contains(&b'=') {
@@ -241,6 +241,7 @@ impl Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::process::Command;
 
     #[test]

@@ -335,7 +335,7 @@ fn behind(masu: &Path, first: &Serving, process: &Process) -> Finding {
 
 /// Returns its command line, as a shell would read it, if it is short enough to show.
 fn command_line(root: &Root) -> Option<String> {
-    let bytes = fs::read(root.process_file("cmdline")).ok()?;
+    let bytes = root.process_words("cmdline").ok()?;
     let words = bytes.strip_suffix(&[0])?.split(|&byte| byte == 0);
     let plain = |word: &str| {
         !word.is_empty()

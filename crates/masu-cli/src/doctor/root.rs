@@ -1,11 +1,16 @@
 //! The kernel's files under a directory: `/`, or a copy of another machine's, as the tests make
 //! them.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use procfs::FromRead;
+
+/// Maximum bytes of arguments or variables: the kernel allows less than half as many, but afterwards a process may name
+/// any of its memory as them.
+const MOST: u64 = 16 << 20;
 
 /// Where `/proc` and `/sys` are, and which process's files are read.
 pub struct Root {
@@ -37,6 +42,13 @@ impl Root {
     /// Returns where the process's file `name` is.
     pub fn process_file(&self, name: &str) -> PathBuf {
         self.at(format!("/proc/{}/{name}", self.process))
+    }
+
+    /// Returns the arguments or the variables of the process.
+    pub fn process_words(&self, name: &str) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(self.process_file(name))?.take(MOST).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     /// Returns the directory that is the process's root, as this process names it.
@@ -78,5 +90,21 @@ impl Root {
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
         let pairs = bytes.chunks_exact(16).map(|pair| (word(&pair[..8]), word(&pair[8..])));
         pairs.into_iter().find(|&(found, _)| found == key).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_process_has_more_words_than_the_kernel_allows() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::new(Some(place.path()), Some(7));
+        fs::create_dir_all(place.path().join("proc/7")).unwrap();
+        fs::write(root.process_file("environ"), "A=1\0").unwrap();
+        assert_eq!(root.process_words("environ").unwrap(), b"A=1\0");
+        File::create(root.process_file("environ")).unwrap().set_len(1 << 40).unwrap();
+        assert_eq!(root.process_words("environ").unwrap().len() as u64, MOST);
     }
 }
