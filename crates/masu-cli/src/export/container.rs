@@ -4,7 +4,10 @@
 //! looked for in this process's view, and otherwise in the other process's: in a container each has its own view.
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use masu_profile::files;
 
 use crate::printable::printable;
 
@@ -12,6 +15,8 @@ use crate::printable::printable;
 const UNLIMITED: u64 = 1 << 60;
 /// Maximum number of characters of a name.
 const LONGEST: usize = 256;
+/// Maximum bytes of a group's file.
+const MOST: u64 = 64 << 10;
 
 /// The control group of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -79,14 +84,21 @@ impl Limit {
             false => ("memory.current", "inactive_file "),
         };
         let current = number(&self.directory.join(current))?;
-        let stat = fs::read_to_string(self.directory.join("memory.stat")).unwrap_or_default();
+        let stat = text(&self.directory.join("memory.stat")).unwrap_or_default();
         let idle = stat.lines().find_map(|line| line.strip_prefix(idle)?.trim().parse().ok());
         Some(current.saturating_sub(idle.unwrap_or(0)))
     }
 }
 
 fn number(file: &Path) -> Option<u64> {
-    fs::read_to_string(file).ok()?.trim().parse().ok()
+    text(file)?.trim().parse().ok()
+}
+
+/// Returns the text of a file. In the other process's view it may be a FIFO, or have no end.
+fn text(file: &Path) -> Option<String> {
+    let mut text = String::new();
+    files::open(file).ok()?.take(MOST).read_to_string(&mut text).ok()?;
+    Some(text)
 }
 
 #[cfg(test)]
@@ -127,6 +139,20 @@ mod tests {
         ]);
         let limit = of(root.path(), 7).limit.unwrap();
         assert_eq!((limit.bytes, limit.used()), (5000, Some(40)));
+    }
+
+    #[test]
+    fn a_view_without_files_keeps_nobody_waiting() {
+        let root = root(&[
+            ("proc/7/cgroup", "0::/../other\n"),
+            ("proc/7/root/sys/fs/cgroup/memory.stat", ""),
+        ]);
+        let limit = root.path().join("proc/7/root/sys/fs/cgroup/memory.max");
+        std::os::unix::fs::symlink("/dev/zero", &limit).unwrap();
+        assert_eq!(of(root.path(), 7).limit, None);
+        fs::remove_file(&limit).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&limit).status().unwrap().success());
+        assert_eq!(of(root.path(), 7).limit, None);
     }
 
     #[test]
