@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
-use super::root::Root;
+use super::root::{Root, is_file};
 use super::serving::{self, Loaded};
 use crate::allocators::{Contents, MASU, file_name};
 use crate::preload;
@@ -123,8 +123,7 @@ fn open(path: &Path, root: &Root) -> Option<File> {
         }
         opened => opened,
     };
-    let file = File::from(file.ok()?);
-    file.metadata().is_ok_and(|it| it.is_file()).then_some(file)
+    file.ok().map(File::from).filter(is_file)
 }
 
 /// Returns the text of the file at `path` as the process sees it, as far as it can be a list.

@@ -1,15 +1,16 @@
 //! The kernel's files under a directory: `/`, or a copy of another machine's, as the tests make
 //! them.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use procfs::FromRead;
 
-/// Maximum bytes of arguments or variables: the kernel allows less than half as many, but afterwards a process may name
-/// any of its memory as them.
+/// Maximum bytes of a text, and of arguments or variables: the kernel allows less than half as many, but afterwards a
+/// process may name any of its memory as them.
 const MOST: u64 = 16 << 20;
 
 /// Where `/proc` and `/sys` are, and which process's files are read.
@@ -56,9 +57,14 @@ impl Root {
         fs::read_link(self.process_file("root")).unwrap_or_else(|_| "/".into())
     }
 
-    /// Returns the text of a file, trimmed.
+    /// Returns the text of a file, trimmed. Where a process says that its control groups are, it may have put a FIFO.
     pub fn text(&self, path: impl AsRef<Path>) -> Option<String> {
-        Some(fs::read_to_string(self.at(path)).ok()?.trim().to_owned())
+        let mut how = OpenOptions::new();
+        how.read(true).custom_flags(libc::O_NONBLOCK);
+        let file = how.open(self.at(path)).ok().filter(is_file)?;
+        let mut text = String::new();
+        file.take(MOST).read_to_string(&mut text).ok()?;
+        Some(text.trim().to_owned())
     }
 
     /// Reads a file that holds one value.
@@ -93,9 +99,27 @@ impl Root {
     }
 }
 
+/// Whether an open file is neither a FIFO nor a device.
+pub fn is_file(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+
+    #[test]
+    fn what_is_no_file_has_no_text() {
+        let place = tempfile::tempdir().unwrap();
+        let root = Root::new(Some(place.path()), None);
+        fs::write(root.at("/file"), "max\n").unwrap();
+        std::os::unix::fs::symlink("/dev/zero", root.at("/zero")).unwrap();
+        assert!(Command::new("mkfifo").arg(root.at("/fifo")).status().unwrap().success());
+        assert_eq!(root.text("/file").as_deref(), Some("max"));
+        assert_eq!(["/none", "/zero", "/fifo"].map(|name| root.text(name)), [None, None, None]);
+    }
 
     #[test]
     fn no_process_has_more_words_than_the_kernel_allows() {
