@@ -9,9 +9,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use object::Endianness;
-use object::elf::{ET_CORE, FileHeader64, PF_X, PT_LOAD, PT_NOTE};
+use object::elf::{ET_CORE, FileHeader64, PF_X, PN_XNUM, PT_LOAD, PT_NOTE, ProgramHeader64};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
+use object::{Endianness, ReadRef};
 
 use crate::core_stack::{self, Registers};
 use crate::memory::Pages;
@@ -28,6 +28,8 @@ const REGISTERS: u64 = 112;
 /// Offsets in `NT_PRPSINFO` of the process ID and of the name.
 const PROCESS: u64 = 24;
 const NAME: std::ops::Range<usize> = 40..56;
+/// The offset in a section's header of `sh_info`.
+const SECTION_INFO: u64 = 44;
 /// Maximum plausible size of headers and notes.
 const MOST: u64 = 64 << 20;
 /// Bytes read at a time when searching for filled pages.
@@ -143,15 +145,24 @@ impl Core {
         if parsed.e_type(endian) != ET_CORE {
             return Err(none());
         }
-        let end = parsed.e_phoff(endian) + u64::from(parsed.e_phnum(endian)) * 56;
+        let cut = |_| wrong("is incomplete: its headers are cut off");
+        let (start, mut number) = (parsed.e_phoff(endian), u32::from(parsed.e_phnum(endian)));
+        if number == u32::from(PN_XNUM) {
+            // They are more than that, and the first section's header says how many.
+            let mut word = [0; 4];
+            let at = parsed.e_shoff(endian).saturating_add(SECTION_INFO);
+            file.read_exact_at(&mut word, at).map_err(cut)?;
+            number = u32::from_ne_bytes(word);
+        }
+        let end = start.saturating_add(u64::from(number) * 56);
         if end > MOST {
             return Err(none());
         }
         head.resize(end as usize, 0);
-        let cut = |_| wrong("is incomplete: its headers are cut off");
         file.read_exact_at(&mut head, 0).map_err(cut)?;
-        let header = FileHeader64::<Endianness>::parse(&*head).map_err(|_| none())?;
-        let headers = header.program_headers(endian, &*head).map_err(|_| none())?;
+        let bytes: &[u8] = &head;
+        let headers: &[ProgramHeader64<Endianness>] =
+            bytes.read_slice_at(start, number as usize).map_err(|()| none())?;
         let mut core = Core::of(file);
         for header in headers.iter().filter(|header| header.p_type(endian) == PT_LOAD) {
             let start = header.p_vaddr(endian);
@@ -362,5 +373,31 @@ mod tests {
         core.find_files();
         std::fs::remove_file(&path).unwrap();
         assert_eq!((core.mapped[0].file, core.mapped[1].file), (None, Some(0)));
+    }
+
+    /// A process has more mappings than the field has room for if `vm.max_map_count` allows it.
+    #[test]
+    fn a_core_file_may_have_more_segments_than_its_header_can_say() {
+        const SEGMENTS: usize = 3;
+        let behind = 64 + SEGMENTS * 56;
+        let mut bytes = vec![0; behind + 64];
+        let mut put = |at: usize, what: &[u8]| bytes[at..at + what.len()].copy_from_slice(what);
+        put(0, b"\x7fELF\x02\x01\x01");
+        for (at, half) in [(16, 4), (18, 62), (54, 56), (56, 0xffff_u16), (58, 64), (60, 1)] {
+            put(at, &half.to_le_bytes());
+        }
+        put(20, &1_u32.to_le_bytes());
+        put(32, &64_u64.to_le_bytes());
+        put(40, &(behind as u64).to_le_bytes());
+        for segment in 0..SEGMENTS {
+            put(64 + segment * 56, &1_u32.to_le_bytes());
+            put(64 + segment * 56 + 16, &(segment as u64 * 4096).to_le_bytes());
+        }
+        put(behind + 44, &(SEGMENTS as u32).to_le_bytes());
+        let path = std::env::temp_dir().join(format!("masu-core-many-{}", std::process::id()));
+        std::fs::write(&path, bytes).unwrap();
+        let core = Core::open(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(core.unwrap().parts().count(), SEGMENTS);
     }
 }
