@@ -151,7 +151,7 @@ impl Fleet {
                 }
                 Err(error) => {
                     let pause = other.map_or(AGAIN.0, |other| (other.pause * 2).min(AGAIN.1));
-                    let refused = matches!(error, Error::Refused(_));
+                    let refused = is_refused(&error);
                     self.others.insert(process, Other { until: now + pause, pause, refused });
                 }
             }
@@ -254,6 +254,11 @@ impl Known {
     }
 }
 
+/// Whether a process may not be read, by its user's or the kernel's word.
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::Refused(_) | Error::Guarded(_))
+}
+
 fn stat(process: u32) -> Option<Stat> {
     Proc::new(process as i32).and_then(|found| found.stat()).ok()
 }
@@ -277,5 +282,12 @@ mod tests {
         fleet.others.get_mut(&me).unwrap().until = Instant::now();
         assert!(fleet.look().processes.iter().all(|process| process.pid != me));
         assert_eq!(fleet.others[&me].pause, AGAIN.0 * 2);
+    }
+
+    /// Yama keeps the user's own processes from each other.
+    #[test]
+    fn a_process_that_the_kernel_guards_is_refused() {
+        assert!(is_refused(&Error::Guarded(7)) && is_refused(&Error::Refused(7)));
+        assert!(!is_refused(&Error::NoMasu(7)) && !is_refused(&Error::Ended(7)));
     }
 }
