@@ -75,8 +75,10 @@ struct Whose {
 
 impl Whose {
     fn of(process: &str) -> io::Result<Whose> {
-        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        Whose::parse(&status).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        // The name in it need not be text: the kernel cuts names within a character.
+        let status = fs::read(format!("/proc/{process}/status"))?;
+        let whose = Whose::parse(&String::from_utf8_lossy(&status));
+        whose.ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Parses `/proc/PID/status`.
@@ -112,6 +114,19 @@ mod tests {
         assert_eq!(Whose::parse(status), Some(Whose { process: 7, user: 1000 }));
         assert_eq!(Whose::of("self").unwrap().process, std::process::id());
         assert_eq!(Whose::parse(""), None);
+    }
+
+    #[test]
+    fn a_process_may_have_a_name_that_is_no_text() {
+        use std::os::unix::process::CommandExt as _;
+        let place = tempfile::tempdir().unwrap();
+        let link = place.path().join("fourteen-bytes\u{e4}");
+        std::os::unix::fs::symlink("/bin/sleep", &link).unwrap();
+        let mut other = Command::new(&link).arg0("sleep").arg("60").spawn().unwrap();
+        let whose = Whose::of(&other.id().to_string());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(whose.unwrap().process, other.id());
     }
 
     #[test]

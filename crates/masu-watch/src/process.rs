@@ -4,9 +4,11 @@
 //! an error.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::PathBuf;
 
-use procfs::process::{MMapPath, Process, Stat};
+use procfs::FromBufRead as _;
+use procfs::process::{MMapPath, Process, Stat, Status};
 
 fn open(process: u32) -> Option<Process> {
     Process::new(i32::try_from(process).ok()?).ok()
@@ -39,6 +41,12 @@ pub fn family(process: u32) -> Vec<u32> {
 /// Returns its state, its parent and its processor time.
 pub fn stat(process: u32) -> Option<Stat> {
     open(process)?.stat().ok()
+}
+
+/// Returns its status. Its name in it need not be text: the kernel cuts names within a character.
+pub fn status(process: u32) -> Option<Status> {
+    let text = fs::read(format!("/proc/{process}/status")).ok()?;
+    Status::from_buf_read(String::from_utf8_lossy(&text).as_bytes()).ok()
 }
 
 /// Returns how long its threads have run, in nanoseconds.
@@ -78,7 +86,7 @@ impl Memory {
 /// The kernel notes the peak from counters that each processor adds to in batches, so the value may be
 /// less than an exact count by some hundred KiB.
 pub fn peak(process: u32) -> Option<u64> {
-    open(process)?.status().ok()?.vmhwm
+    status(process)?.vmhwm
 }
 
 /// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.
@@ -123,6 +131,22 @@ mod tests {
         let peak_kib = peak(std::process::id()).unwrap();
         assert!(peak_kib >= after - (8 << 10), "{peak_kib} {after}");
         assert_eq!((resident(u32::MAX / 2), peak(u32::MAX / 2)), (None, None));
+    }
+
+    #[test]
+    fn a_process_whose_name_is_cut_within_a_character_has_a_peak() {
+        use std::os::unix::process::CommandExt as _;
+        let place = std::env::temp_dir().join(format!("masu-watch-cut-{}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        let link = place.join("fourteen-bytes\u{e4}");
+        std::os::unix::fs::symlink("/bin/sleep", &link).unwrap();
+        let mut child = std::process::Command::new(&link).arg0("sleep").arg("60").spawn().unwrap();
+        let (name, peak) = (status(child.id()).map(|status| status.name), peak(child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        fs::remove_dir_all(&place).unwrap();
+        assert_eq!(name.as_deref(), Some("fourteen-bytes\u{fffd}"));
+        assert!(peak.is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
-use procfs::process::{Process, Status};
+use procfs::process::Status;
 
 use super::seize::Seized;
 use crate::failure::Failure;
@@ -171,8 +171,8 @@ impl Follow {
 
 /// Whether a set of a process or its main thread, such as that of blocked signals, has this one.
 fn has(process: i32, signal: i32, set: fn(&Status) -> u64) -> bool {
-    let status = Process::new(process).and_then(|process| process.status());
-    status.is_ok_and(|status| set(&status) >> (signal - 1) & 1 == 1)
+    let status = masu_watch::process::status(process.cast_unsigned());
+    status.is_some_and(|status| set(&status) >> (signal - 1) & 1 == 1)
 }
 
 #[cfg(test)]
