@@ -36,7 +36,8 @@ impl<'o> Files<'o> {
             return Err(Failure::new(USAGE, problem).remedy("name a file in place of `-`"));
         }
         for path in paths {
-            if !path.exists() {
+            // A link that leads nowhere yet stays.
+            if path.symlink_metadata().is_err() {
                 files.made.push(path);
             }
             let opened = OpenOptions::new().create(true).append(true).open(path);

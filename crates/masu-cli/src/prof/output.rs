@@ -153,7 +153,8 @@ pub fn check(option: &str, file: &Path) -> Result<(), Failure> {
     if file == Path::new("-") {
         return Ok(());
     }
-    let is_new = !file.exists();
+    // A link that leads nowhere yet stays.
+    let is_new = file.symlink_metadata().is_err();
     let opened = fs::OpenOptions::new().create(true).append(true).open(file);
     opened.map_err(|error| unwritable(option, file, &error))?;
     if is_new {
@@ -171,5 +172,19 @@ mod tests {
         assert_eq!(Form::of(Path::new("heap.pb.gz")).unwrap(), Form::Pprof);
         assert_eq!(Form::of(Path::new("/tmp/x.svg")).unwrap(), Form::Flame);
         assert!(Form::of(Path::new("heap.gz")).is_err());
+    }
+
+    #[test]
+    fn a_check_leaves_what_was_there() {
+        let place = tempfile::tempdir().unwrap();
+        let path = |name| place.path().join(name);
+        std::os::unix::fs::symlink(path("target"), path("link")).unwrap();
+        fs::write(path("old"), "x").unwrap();
+        for name in ["link", "old", "new"] {
+            check("-o", &path(name)).unwrap();
+        }
+        assert!(path("link").is_symlink() && !path("new").exists());
+        assert_eq!(fs::read_to_string(path("old")).unwrap(), "x");
+        assert!(check("-o", &path("none/file")).is_err());
     }
 }
