@@ -79,6 +79,8 @@ pub struct List {
 }
 
 struct Known {
+    /// When it started, in ticks since boot: another process may reuse its ID.
+    started: Option<u64>,
     row: Row,
     flow: Option<u64>,
     at: Instant,
@@ -150,6 +152,8 @@ impl List {
 fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Error> {
     let seen = statistics::read(process)?;
     let resident = account::rss(process)?;
+    let started = masu_watch::process::stat(process).map(|stat| stat.starttime);
+    let before = before.filter(|known| known.started == started);
     let of = |name| -> u64 {
         seen.copies.iter().flatten().filter(|(n, _)| *n == name).map(|(_, n)| n).sum()
     };
@@ -175,7 +179,7 @@ fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Erro
         trend,
         grown,
     };
-    Ok(Known { row, flow: seen.flow, at: now })
+    Ok(Known { started, row, flow: seen.flow, at: now })
 }
 
 #[cfg(test)]
