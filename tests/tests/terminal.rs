@@ -6,7 +6,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use masu_tests::running::{Running, await_watch, command, masu};
-use masu_tests::{Compile, Program, is_masu, scratch, tool};
+use masu_tests::{Compile, Program, is_masu, library, scratch, tool};
 use tempfile::TempDir;
 
 const SIZES: [(usize, usize); 2] = [(80, 24), (200, 50)];
@@ -413,6 +413,26 @@ fn a_purge_ends_though_the_program_gives_back_all_the_time() {
     let _together = together();
     let program = program(1000);
     let mut running = start(&program, "decay:0,run_cache:0");
+    running.goes_on();
+    running.says("freed");
+    let output = masu(&["purge", "-p", &running.id().to_string()]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn a_purge_waits_for_no_copy_of_masu_that_has_never_allocated() {
+    if !is_masu() {
+        return;
+    }
+    let _together = together();
+    let (place, library) = (scratch(), library().expect("masu is a library"));
+    let copy = place.path().join("libcopy.so");
+    std::fs::copy(library, &copy).expect("copied");
+    let program = program(1000);
+    let both = format!("{}:{}", library.display(), copy.display());
+    let mut command = Command::new(program.path());
+    let mut running = Running::start_on(&both, command.env("MASU_CONF", "decay:never"));
+    running.says("ready");
     running.goes_on();
     running.says("freed");
     let output = masu(&["purge", "-p", &running.id().to_string()]);

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use masu_inspect::hardened;
 
 use super::{Target, failure, print};
 use crate::bytes::Bytes;
@@ -52,6 +53,11 @@ pub struct Order {
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let (process, said) = (order.target.pid().expect("clap requires one"), |error| failure(&error));
     let (memory, mut engines) = masu_inspect::engines(process).map_err(said)?;
+    // A copy of masu that has never allocated has nothing to return, and never looks.
+    engines.retain(|engine| {
+        let has_slabs = || hardened::usage(&memory, engine).is_ok_and(|usage| usage.mapped != 0);
+        engine.base != 0 || has_slabs()
+    });
     let before = masu_inspect::account::rss(process).map_err(said)?;
     let purged: u64 = engines.iter().map(|engine| engine.figures.purged).sum();
     for engine in &engines {
