@@ -4,11 +4,13 @@
 //! an error.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use procfs::FromBufRead as _;
-use procfs::process::{MMapPath, Process, Stat, Status};
+use procfs::process::{Process, Stat, Status};
 
 fn open(process: u32) -> Option<Process> {
     Process::new(i32::try_from(process).ok()?).ok()
@@ -55,12 +57,14 @@ pub fn ran(process: u32) -> Option<u64> {
     Some(tasks.filter_map(|task| task.schedstat().ok()).map(|it| it.sum_exec_runtime).sum())
 }
 
-/// Returns the files that a process has mapped, in address order.
+/// Returns the files that a process has mapped, in address order. They may have any names.
 pub fn mapped(process: u32) -> Vec<PathBuf> {
-    let maps = open(process).and_then(|process| process.maps().ok());
-    let file = |path| if let MMapPath::Path(file) = path { Some(file) } else { None };
-    let mut files: Vec<_> =
-        maps.into_iter().flatten().filter_map(|map| file(map.pathname)).collect();
+    let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+    let file = |line: &[u8]| {
+        let path = line.splitn(6, |&byte| byte == b' ').nth(5)?.trim_ascii();
+        path.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(path)))
+    };
+    let mut files: Vec<_> = maps.split(|&byte| byte == b'\n').filter_map(file).collect();
     files.dedup();
     files
 }
@@ -147,6 +151,23 @@ mod tests {
         fs::remove_dir_all(&place).unwrap();
         assert_eq!(name.as_deref(), Some("fourteen-bytes\u{fffd}"));
         assert!(peak.is_some());
+    }
+
+    #[test]
+    fn a_mapped_file_may_have_any_name() {
+        use std::os::fd::AsRawFd as _;
+        let place = std::env::temp_dir().join(format!("masu-watch-name-{}", std::process::id()));
+        fs::create_dir_all(&place).unwrap();
+        let path = place.canonicalize().unwrap().join(OsStr::from_bytes(b"a \xff"));
+        fs::write(&path, [0; 4096]).unwrap();
+        let file = fs::File::open(&path).unwrap();
+        let (at, may, how) = (std::ptr::null_mut(), libc::PROT_READ, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping, wherever there is room, which stays.
+        let at = unsafe { libc::mmap(at, 4096, may, how, file.as_raw_fd(), 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        let files = mapped(std::process::id());
+        fs::remove_dir_all(&place).unwrap();
+        assert!(files.contains(&path), "{files:?}");
     }
 
     #[test]
