@@ -410,16 +410,15 @@ fn outside(
 ) -> Result<u64, Error> {
     let maps = find::mappings(memory.process)?;
     let rss = rss(memory.process)?;
-    let is_library = |map: &MemoryMap| {
-        let start = map.address.0;
-        engines.iter().any(|engine| {
-            let (from, to) = engine.image;
-            let file = maps.0.iter().find(|map| map.address.0 == from);
-            let is_masu = matches!(file.map(|map| &map.pathname), Some(MMapPath::Path(path))
-                if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"libmasu")));
-            is_masu && from <= start && start < to
-        })
+    let is_masus = |map: &MemoryMap| {
+        matches!(&map.pathname, MMapPath::Path(path) if path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"libmasu")))
     };
+    let begins = |from: u64| maps.0.iter().find(|map| map.address.0 == from).is_some_and(is_masus);
+    let images = engines.iter().map(|engine| engine.image);
+    let images: Vec<_> = images.filter(|&(from, _)| begins(from)).collect();
+    let is_library =
+        |map: &MemoryMap| images.iter().any(|&(from, to)| (from..to).contains(&map.address.0));
     let mut ours = 0;
     let mut others = Vec::new();
     for map in &maps.0 {
