@@ -174,6 +174,17 @@ CASE(a_threads_blocks_come_from_the_arena_it_chose) {
     CHECK(arena_of(block) == arena && arena_of(zeroed) == arena && arena_of(large) == arena,
           "%u, %u, %u", arena_of(block), arena_of(zeroed), arena_of(large));
     CHECK(arena_of(before) == old, "%u", arena_of(before));
+    // A call that names arena 0 means the common memory, not the thread's arena.
+    static const size_t sizes[] = {200, 70000, 3 << 20};
+    for (int s = 0; s < 3; s++) {
+        void *named = mallocx(sizes[s], MALLOCX_ARENA(0)), *own = malloc(sizes[s]);
+        CHECK(arena_of(named) == 0 && arena_of(own) == arena, "%zu", sizes[s]);
+        named = rallocx(named, sizes[s] * 3, MALLOCX_ARENA(0));
+        own = rallocx(own, sizes[s] * 3, MALLOCX_ARENA(0));
+        CHECK(arena_of(named) == 0 && arena_of(own) == 0, "%zu, resized", sizes[s]);
+        free(named);
+        free(own);
+    }
     CHECK(mallctl("thread.arena", NULL, NULL, &old, sizeof old) == 0, "back to %u", old);
     void *after = malloc(200);
     CHECK(arena_of(after) == old, "%u", arena_of(after));

@@ -39,6 +39,7 @@ fn mallocx_slow(size: usize, flags: Flags) -> *mut c_void {
 
 fn allocate(size: usize, flags: Flags, zeroed: bool) -> *mut u8 {
     let align = flags.align().max(NATURAL);
+    let _common = arenas::common(flags.arena());
     match flags.arena() {
         None | Some(0) => masu_core::alloc_exact(size, align, zeroed),
         Some(arena) => arenas::alloc(arena, size, align, zeroed),
@@ -54,6 +55,7 @@ pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) 
     let flags = Flags::new(flags);
     let (align, zeroed) = (flags.align().max(NATURAL), flags.zeroed());
     let p: *mut u8 = block.cast();
+    let _common = arenas::common(flags.arena());
     // SAFETY: the caller's contract is the same.
     let to = unsafe {
         match flags.arena() {

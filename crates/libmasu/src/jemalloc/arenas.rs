@@ -8,7 +8,7 @@ use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM, Error};
 use core::ffi::CStr;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use masu_core::{Arena, Hooks, Stats};
+use masu_core::{Arena, Hooks, Scope, Stats};
 
 /// The number that means all arenas.
 pub const ALL: usize = 4096;
@@ -68,6 +68,15 @@ pub fn number_of(heap: &'static Arena) -> Option<usize> {
     HEAPS.iter().position(|slot| core::ptr::eq(slot.load(Ordering::Acquire), at)).map(|i| i + 1)
 }
 
+/// Until the result is dropped, the calling thread's allocations come from the common memory if a call names that,
+/// whichever arena the thread has chosen.
+#[inline(never)]
+pub fn common(named: Option<usize>) -> Option<Scope> {
+    let elsewhere = named == Some(0) && masu_core::scope().is_some();
+    // SAFETY: no heap is named, and what the call opens meanwhile, for a hook, is closed before it ends.
+    elsewhere.then(|| unsafe { Scope::open(None) })
+}
+
 /// Returns a block of an arena's heap; null if memory is out or there is no such arena.
 pub fn alloc(arena: usize, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     let exact = masu_core::exact_size(size, align);
@@ -99,7 +108,8 @@ pub unsafe fn move_to(
         // SAFETY: two blocks, each at least as long as the copied range.
         unsafe {
             core::ptr::copy_nonoverlapping(p, block, masu_core::usable_size(p).min(size));
-            masu_core::dealloc(p);
+            // Not in line: this is seldom called.
+            masu_core::dealloc_aligned(p, 0, 1);
         }
     }
     block

@@ -183,7 +183,8 @@ pub(super) fn bytes_for(size: usize, align: usize, exact: bool) -> usize {
     request_for(size, align, false, exact).map_or(0, |request| request.bytes())
 }
 
-fn request_for(size: usize, align: usize, zeroed: bool, exact: bool) -> Option<Request> {
+/// A request, exact or not; `None` if it can never be served.
+pub(super) fn request_for(size: usize, align: usize, zeroed: bool, exact: bool) -> Option<Request> {
     if exact { Request::exact(size, align, zeroed) } else { Request::new(size, align, zeroed) }
 }
 

@@ -9,6 +9,7 @@
 //! Arenas are told what happens to their blocks, within their limits. Each door calls [`heap::beside`] once, before
 //! any lock; what lies behind the doors relies on that.
 
+use super::alloc::request_for;
 use super::free::{self, dealloc_out_of_line};
 use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
 use super::{alloc_aligned, alloc_exact, scarce};
@@ -108,7 +109,7 @@ pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -
 /// `p` must be a live block.
 pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     // SAFETY: passed on.
-    unsafe { realloc_any(p, usize::MAX, Request::exact(size, align, zeroed)) }
+    unsafe { realloc_any(p, usize::MAX, request_for(size, align, zeroed, true)) }
 }
 
 /// [`realloc_exact`] of a hardened block, which then has exactly `size` bytes.
