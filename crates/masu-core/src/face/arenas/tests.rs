@@ -194,6 +194,28 @@ fn the_soft_limit_gives_one_signal_for_each_crossing() {
     destroy(heap);
 }
 
+#[test]
+fn a_soft_limit_that_was_raised_or_left_by_a_reset_gives_its_signal() {
+    let heap = create();
+    let more = || assert!(!heap.alloc(150_000, 16, false).is_null());
+    heap.set_limits(100_000, usize::MAX);
+    more();
+    assert!(heap.take_signal());
+    heap.set_limits(200_000, usize::MAX);
+    assert!(!heap.take_signal());
+    more();
+    assert!(heap.take_signal(), "the higher limit was crossed");
+    (0..5).for_each(|_| more());
+    assert!(!heap.take_signal());
+    // SAFETY: no block of the heap is used again.
+    unsafe { heap.reset() };
+    more();
+    assert!(!heap.take_signal());
+    more();
+    assert!(heap.take_signal(), "the limit was crossed anew");
+    destroy(heap);
+}
+
 /// Beyond the soft limit a heap does not keep its free memory.
 #[test]
 fn the_soft_limit_makes_the_heap_give_back_what_is_free() {

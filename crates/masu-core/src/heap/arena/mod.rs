@@ -215,6 +215,8 @@ impl Arena {
         let _inside = self.go_in();
         self.soft.store(soft, Ordering::Relaxed);
         self.hard.store(hard, Ordering::Relaxed);
+        // It may be below the soft limit now.
+        self.discharge(0);
         self.tally.trim_at.set(soft);
     }
 
@@ -427,7 +429,7 @@ impl Arena {
         self.wipe_large();
         self.wipe_hardened();
         self.memory.wipe();
-        self.tally.wipe();
+        self.tally.wipe(self.soft.load(Ordering::Relaxed));
     }
 
     /// The purge's turn: gives back what was not used for a tick. Does nothing if a thread is

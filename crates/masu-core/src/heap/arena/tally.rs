@@ -66,7 +66,7 @@ impl Tally {
 
     /// Resets everything to a new heap's state.
     pub fn reset(&self) {
-        self.wipe();
+        self.wipe(usize::MAX);
         [&self.allocs, &self.frees, &self.requested, &self.served, &self.refused]
             .into_iter()
             .for_each(|counter| counter.set(0));
@@ -75,13 +75,12 @@ impl Tally {
     }
 
     /// All blocks are freed.
-    pub fn wipe(&self) {
+    pub fn wipe(&self, soft: usize) {
         add(&self.frees, self.blocks());
-        self.allocated.store(0, Ordering::Relaxed);
+        self.discharge(usize::MAX, soft);
         self.live.iter().for_each(|count| count.set(0));
         self.large_bytes.set(0);
         self.unfinished.set(0);
-        self.over.set(false);
     }
 
     /// Usable bytes of live blocks.
