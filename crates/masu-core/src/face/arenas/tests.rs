@@ -3,6 +3,7 @@
 use crate::face::test_block::Block;
 use crate::own_process::alone;
 use crate::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -213,6 +214,32 @@ fn a_soft_limit_that_was_raised_or_left_by_a_reset_gives_its_signal() {
     assert!(!heap.take_signal());
     more();
     assert!(heap.take_signal(), "the limit was crossed anew");
+    destroy(heap);
+}
+
+/// Afterwards nobody comes by to see to it.
+#[test]
+fn a_block_that_is_freed_while_limits_are_set_is_not_left_behind() {
+    let heap = create();
+    for round in 0..300 {
+        let p = heap.alloc(300_000, 16, false);
+        let (begun, freed) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !freed.load(Ordering::Relaxed) {
+                    heap.set_limits(usize::MAX, usize::MAX);
+                    begun.store(true, Ordering::Relaxed);
+                }
+            });
+            while !begun.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            // SAFETY: live.
+            unsafe { dealloc(p) };
+            freed.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(heap.allocated(), 0, "round {round}");
+    }
     destroy(heap);
 }
 

@@ -119,7 +119,7 @@ impl Arena {
             match heaps::alloc(&self.hardened.newest, self.id(), bytes, align) {
                 Some(p) => break p,
                 // Until the fork is over.
-                None => drop(self.go_in()),
+                None => self.go_out(self.go_in()),
             }
         };
         if p.is_null() {

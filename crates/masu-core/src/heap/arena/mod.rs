@@ -211,13 +211,14 @@ impl Arena {
     /// give back what free memory it keeps ([`trim`](Arena::trim)), again whenever another sixteenth of
     /// the limit has come on top, and gives a signal ([`take_signal`](Arena::take_signal)), again if it
     /// was below in between.
-    pub fn set_limits(&self, soft: usize, hard: usize) {
-        let _inside = self.go_in();
+    pub fn set_limits(&'static self, soft: usize, hard: usize) {
+        let inside = self.go_in();
         self.soft.store(soft, Ordering::Relaxed);
         self.hard.store(hard, Ordering::Relaxed);
         // It may be below the soft limit now.
         self.discharge(0);
         self.tally.trim_at.set(soft);
+        self.go_out(inside);
     }
 
     /// The limits: soft, hard.
