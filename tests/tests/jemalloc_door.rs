@@ -227,6 +227,7 @@ mod mallctl {
         a_hundred_arenas_and_back,
         there_are_1023_arenas_at_most,
         a_threads_blocks_come_from_the_arena_it_chose,
+        an_arena_that_a_thread_has_is_not_destroyed,
         the_common_memory_cannot_be_reset_or_destroyed,
         figures_of_an_arena_can_be_counted_through,
         forks_beside_a_thread_that_only_makes_arenas,

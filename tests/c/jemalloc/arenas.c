@@ -198,6 +198,37 @@ CASE(a_threads_blocks_come_from_the_arena_it_chose) {
     CHECK(mallctl("thread.arena", NULL, NULL, &zero, sizeof zero) == 0, "arena 0");
 }
 
+static unsigned threads_of(unsigned arena) {
+    char name[64];
+    unsigned threads;
+    READ(with_number(name, "stats.arenas.", arena, ".nthreads"), &threads);
+    return threads;
+}
+
+static void *choose(void *arena) {
+    CHECK(WRITE("thread.arena", *(unsigned *)arena) == 0, "chosen");
+    free(hide(malloc(100)));
+    return NULL;
+}
+
+CASE(an_arena_that_a_thread_has_is_not_destroyed) {
+    unsigned arena = create(), zero = 0;
+    char name[64];
+    with_number(name, "arena.", arena, ".destroy");
+    CHECK(threads_of(arena) == 0, "%u threads", threads_of(arena));
+    CHECK(WRITE("thread.arena", arena) == 0, "%u", arena);
+    CHECK(threads_of(arena) == 1, "%u threads", threads_of(arena));
+    CHECK(act(name) == EFAULT, "destroyed");
+    free(hide(malloc(100)));
+    CHECK(WRITE("thread.arena", zero) == 0, "back");
+    // A thread that has ended has none.
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, choose, &arena) == 0, "no thread");
+    pthread_join(thread, NULL);
+    CHECK(threads_of(arena) == 0, "%u threads", threads_of(arena));
+    CHECK(act(name) == 0, "%u is not destroyed", arena);
+}
+
 static size_t of_arena(unsigned arena, const char *what) {
     char name[64];
     size_t value;

@@ -240,9 +240,12 @@ pub fn reset(call: &Call) -> Answer {
     Ok(())
 }
 
-/// `arena.<i>.destroy`: frees its blocks and its number.
+/// `arena.<i>.destroy`: frees its blocks and its number. Refused if a thread has chosen the arena.
 pub fn destroy(call: &Call) -> Answer {
     let heap = made(call)?;
+    if heap.threads() != 0 {
+        return Err(EFAULT);
+    }
     let slot = slot(call.index[0]).ok_or(EFAULT)?;
     let at = core::ptr::from_ref(heap).cast_mut();
     if slot.compare_exchange(at, null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_err() {

@@ -121,7 +121,7 @@ pub fn arena_threads(call: &Call) -> Answer {
     of_arena(call)?;
     call.unsigned(match arenas::named(call) {
         0 | arenas::ALL => latest().threads as u32,
-        _ => 0,
+        made => arenas::heap(made).map_or(0, Arena::threads),
     })
 }
 

@@ -54,7 +54,7 @@ pub fn reset_peak(call: &Call) -> Answer {
 }
 
 /// `thread.arena`: where the thread's blocks come from if they name no arena. The program must
-/// ensure that no thread is left with an arena that it destroys.
+/// ensure that no thread chooses an arena while another one destroys it.
 pub fn arena(call: &Call) -> Answer {
     let old = match masu_core::scope() {
         Some(heap) => arenas::number_of(heap).ok_or(EFAULT)?,
@@ -67,7 +67,7 @@ pub fn arena(call: &Call) -> Answer {
         if new != 0 && heap.is_none() {
             return Err(EFAULT);
         }
-        // SAFETY: the heap lives while threads have it, as the program must ensure. The scope stays
+        // SAFETY: the heap lives while threads have it: it is not destroyed then. The scope stays
         // open until another takes its place.
         core::mem::forget(unsafe { Scope::open(heap) });
     }

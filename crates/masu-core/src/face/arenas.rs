@@ -6,6 +6,7 @@ use crate::heap::block::{Block, free_block, why};
 use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act, Wrong};
 use crate::request::{Request, Source};
+use crate::sync::Ordering;
 use crate::{prof, purge};
 use core::ptr::{self, null_mut};
 
@@ -139,6 +140,20 @@ impl Arena {
         self.end_samples();
         // SAFETY: passed on.
         purge::on_free(unsafe { self.end() });
+    }
+
+    /// Threads that have a scope of the heap open; one that is in a hook is not counted. O(threads).
+    #[cold]
+    #[inline(never)]
+    pub fn threads(&self) -> u32 {
+        let mut threads = 0;
+        heap::for_each(|heap| {
+            // SAFETY: one word, which the heap's thread may be writing: the value read is only compared.
+            let scope = unsafe { heap.scope.as_ptr().read_volatile() };
+            let is_live = heap.live.load(Ordering::Relaxed) == heap::table::LIVE;
+            threads += u32::from(is_live && ptr::eq(scope, self));
+        });
+        threads
     }
 
     /// Ends the samples of all of the heap's blocks. O(samples).
