@@ -1,6 +1,7 @@
 //! What samples say, compared with what was really allocated.
 
 use super::*;
+use crate::control::flush_thread;
 use crate::ledger;
 use crate::own_process::alone;
 use crate::{
@@ -321,6 +322,30 @@ fn samples_are_blocks_like_any_other() {
             }
             assert_eq!(totals().samples, 0, "{size}");
         }
+    });
+}
+
+/// A sample that was drawn for a later request does not come either.
+#[test]
+fn a_muted_thread_has_no_samples() {
+    alone!(a_muted_thread_has_no_samples, || {
+        start(4096).expect("memory");
+        let blocks = || -> Vec<*mut u8> { (0..1000).map(|_| alloc(64)).collect() };
+        let mut all = 0;
+        for round in 0..50 {
+            // What is in bins was drawn before.
+            flush_thread();
+            let heard = blocks();
+            let samples = totals().samples;
+            all += samples;
+            assert!(mute(true));
+            let muted = blocks();
+            assert_eq!(totals().samples, samples, "round {round}");
+            assert!(mute(false));
+            // SAFETY: live.
+            heard.into_iter().chain(muted).for_each(|p| unsafe { dealloc(p) });
+        }
+        assert!(all > 50, "{all}");
     });
 }
 

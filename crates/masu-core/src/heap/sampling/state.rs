@@ -94,9 +94,10 @@ impl Sampling {
         self.hit.set(Drawn::NOTHING);
     }
 
-    /// Forgets the start that the thread takes part in: the next look draws anew.
+    /// Forgets the start that the thread takes part in, and the samples to come: the next look draws anew.
     pub fn leave_session(&self) {
         self.session.set(0);
+        self.samples.set(0);
         self.sample.left.set(FAR);
     }
 
