@@ -33,6 +33,8 @@ static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Where the next site goes, and the most bytes of them.
 pub static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+/// How often everything was forgotten.
+static CLEARED: AtomicU32 = AtomicU32::new(0);
 /// Odd while anything here changes, and another number afterwards: a reader from outside sees whether what it has read
 /// is of one moment.
 pub static CHANGES: AtomicU64 = AtomicU64::new(0);
@@ -59,6 +61,7 @@ impl<'a> Changing<'a> {
             counter.store(0, Ordering::Relaxed);
         }
         SITES.store(FIRST_SITE, Ordering::Relaxed);
+        CLEARED.fetch_add(1, Ordering::Relaxed);
         LIVE.store(0, Ordering::Relaxed);
         peak::clear();
         let (start, length) = area.tables();
@@ -255,18 +258,20 @@ pub fn remove_all(ends: impl Fn(usize) -> bool) {
 #[inline(never)]
 pub fn set_aside(address: usize) -> Option<Record> {
     let area = Area::get()?;
-    take(area, address, &Changing::enter()?)
+    let table = Changing::enter()?;
+    let record = take(area, address, &table)?;
+    Some(Record { next: CLEARED.load(Ordering::Relaxed), ..record })
 }
 
-/// Puts back a sample that was taken out: its block is unchanged.
+/// Puts back a sample that was taken out, unless all were forgotten since: its block is unchanged.
 pub fn put_back(record: Record) {
     let Some(area) = Area::get() else { return };
     let Some(_guard) = Changing::enter() else { return };
-    // SAFETY: under the lock, and invariant 3: the site was one.
+    if record.next != CLEARED.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: under the lock, and invariant 3: the site was one, and is as long as nothing is forgotten.
     unsafe {
-        if record.site as usize * 8 >= SITES.load(Ordering::Relaxed) {
-            return;
-        }
         let Some(index) = new_record(area) else { return };
         link(area, index, record);
     }

@@ -325,6 +325,27 @@ fn samples_are_blocks_like_any_other() {
     });
 }
 
+#[test]
+fn a_sample_that_is_set_aside_does_not_outlive_a_reset() {
+    alone!(a_sample_that_is_set_aside_does_not_outlive_a_reset, || {
+        start(1).expect("memory");
+        let [moving, other] = [1 << 20, 2 << 20].map(core::ptr::without_provenance_mut::<u8>);
+        let sample = |p| prof::sample(p, 100, 112, 1, 0, || u64::MAX);
+        for resets in [false, true] {
+            sample(moving);
+            let aside = prof::set_aside(moving).expect("a sample");
+            if resets {
+                prof::reset();
+                sample(other);
+            }
+            prof::put_back(aside);
+            assert_eq!(totals().samples, 1);
+            prof::freed(moving);
+            assert_eq!(totals().samples, usize::from(resets));
+        }
+    });
+}
+
 /// A sample that was drawn for a later request does not come either.
 #[test]
 fn a_muted_thread_has_no_samples() {
