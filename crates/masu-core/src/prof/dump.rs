@@ -32,7 +32,8 @@ use crate::text::Text;
 pub fn write(to: Descriptor) -> Result<(), Refused> {
     let snapshot = Snapshot::take()?;
     let sums = totals();
-    let mut sink = |bytes: &[u8]| to.write(bytes);
+    let mut whole = true;
+    let mut sink = |bytes: &[u8]| whole &= to.takes(bytes);
     let mut text = Text::new(&mut sink);
     text.str("masu heap profile 1").line();
     for (name, value) in [
@@ -58,7 +59,8 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
     text.str("maps").line();
     maps(&mut text);
     text.str("end").line();
-    Ok(())
+    drop(text);
+    if whole { Ok(()) } else { Err(Refused::Busy) }
 }
 
 /// Writes a stack's line, behind a mark that says that it is one.

@@ -19,7 +19,8 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
         return Err(Refused::NotStarted);
     }
     let copy = Copy::of_all().ok_or(Refused::Busy)?;
-    let mut sink = |bytes: &[u8]| to.write(bytes);
+    let mut whole = true;
+    let mut sink = |bytes: &[u8]| whole &= to.takes(bytes);
     let mut text = Text::new(&mut sink);
     text.str("heap_v2/").decimal(rate as u64).line();
     let (mut live, mut all) = ((0, 0), (0, 0));
@@ -37,7 +38,8 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
     drop(copy);
     text.line().str("MAPPED_LIBRARIES:").line();
     maps(&mut text);
-    Ok(())
+    drop(text);
+    if whole { Ok(()) } else { Err(Refused::Busy) }
 }
 
 fn counts(text: &mut Text, live: (u64, u64), all: (u64, u64)) {

@@ -111,7 +111,17 @@ impl Descriptor {
 
     /// Writes all of `bytes`. Errors are ignored: there is nowhere to report them.
     pub fn write(self, bytes: &[u8]) {
-        refused_write::without_signal(|| self.write_all(bytes).is_err());
+        self.takes(bytes);
+    }
+
+    /// Writes all of `bytes`. Returns whether the kernel took them.
+    pub fn takes(self, bytes: &[u8]) -> bool {
+        let mut done = false;
+        refused_write::without_signal(|| {
+            done = self.write_all(bytes).is_ok();
+            !done
+        });
+        done
     }
 
     fn write_all(self, mut bytes: &[u8]) -> Result<(), Errno> {

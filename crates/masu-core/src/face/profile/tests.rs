@@ -326,6 +326,17 @@ fn samples_are_blocks_like_any_other() {
 }
 
 #[test]
+fn a_profile_that_a_full_disk_cuts_off_is_an_error() {
+    alone!(a_profile_that_a_full_disk_cuts_off_is_an_error, || {
+        start(DEFAULT_RATE).expect("memory");
+        for form in [Form::Masu, Form::HeapV2] {
+            assert_eq!(write_file(c"/dev/full", form), Err(Refused::Busy));
+            assert_eq!(write_file(c"/dev/null", form), Ok(()));
+        }
+    });
+}
+
+#[test]
 fn a_sample_that_is_set_aside_does_not_outlive_a_reset() {
     alone!(a_sample_that_is_set_aside_does_not_outlive_a_reset, || {
         start(1).expect("memory");
