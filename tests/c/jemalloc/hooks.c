@@ -163,6 +163,7 @@ static bool commit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset
 static bool decommit(extent_hooks_t *hooks, void *addr, size_t size, size_t offset, size_t length,
                      unsigned arena) {
     (void)hooks, (void)arena;
+    may_stop(DECOMMIT);
     char *at = part(addr, size, offset, length);
     use_malloc();
     if (refuses(DECOMMIT)) return true;
@@ -746,6 +747,32 @@ CASE(a_reset_arena_serves_again_and_a_destroyed_one_gives_all_back) {
     refused = 1 << DALLOC;
     end(arena);
     CHECK(calls[DESTROY] != 0, "not destroyed");
+}
+
+CASE(pages_that_are_being_purged_are_not_used_after_a_reset) {
+    enum { COUNT = 12, SIZE = 100000 };
+    unsigned arena = create();
+    int flags = MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE;
+    void *kept = mallocx(SIZE, flags), *gone = mallocx(SIZE, flags);
+    CHECK(kept && gone, "%p, %p", kept, gone);
+    uintptr_t hole = (uintptr_t)gone;
+    dallocx(gone, 0);
+    pthread_t thread = until_it_stands(DECOMMIT, purge_it, (void *)(uintptr_t)arena);
+    CHECK(to(arena, ".reset") == 0, "reset");
+    unsigned char *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = mallocx(SIZE, flags);
+        CHECK(blocks[i] && (uintptr_t)blocks[i] != hole, "%p", (void *)blocks[i]);
+        fill(blocks[i], SIZE, i);
+    }
+    go_on(thread);
+    for (int i = 0; i < COUNT; i++)
+        CHECK(first_difference(blocks[i], SIZE, i) == SIZE, "block %d", i);
+    // They are available again.
+    CHECK(to(arena, ".reset") == 0, "reset");
+    for (int i = 0; i < 2 * COUNT - 4; i++) CHECK(mallocx(SIZE, flags), "%d", i);
+    CHECK(extent_count == 1, "%zu extents", extent_count);
+    end(arena);
 }
 
 CASE(a_childs_arena_is_its_own) {

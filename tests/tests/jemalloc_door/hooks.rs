@@ -22,6 +22,7 @@ masu_tests::cases! {
     an_extent_is_not_joined_while_pages_in_it_are_committed,
     no_pages_are_committed_in_an_extent_that_is_being_split,
     a_reset_arena_serves_again_and_a_destroyed_one_gives_all_back,
+    pages_that_are_being_purged_are_not_used_after_a_reset,
     a_childs_arena_is_its_own,
     hook_memory_counts_in_the_figures,
     free_pages_decay,

@@ -278,24 +278,20 @@ impl Chunk {
         }
     }
 
-    /// Nothing is in use any more, and what was may be resident.
+    /// No block is in use any more, and what was may be resident. Pages for which another thread is calling a hook stay
+    /// that thread's.
     #[cold]
     #[inline(never)]
     pub fn wipe_pages(&self) {
         let Some(pages) = self.pages.get() else { return };
-        let mut end = 0;
-        loop {
-            let first = pages.used.next(end, true);
-            if first == UNITS {
-                break;
+        for (first, length) in pages.lengths.iter().enumerate() {
+            let n = usize::from(length.get());
+            if n != 0 {
+                self.set((first, n), true, false, false);
+                self.put_pages(first, n);
             }
-            end = pages.used.next(first, false);
-            self.set((first, end - first), true, false, false);
         }
-        mark(&pages.used, 0, UNITS, false);
         pages.forget_blocks();
-        self.unused.set(UNITS);
-        self.longest.set(UNITS);
     }
 
     /// The pages of the block or span that begins at an address, as (first, number).
