@@ -494,6 +494,17 @@ CASE(a_profile_can_be_taken_at_run_time) {
     unlink(file);
     rmdir(directory);
     CHECK(WRITE("prof.active", off) == 0, "off");
+    // The rate of the next profile, which stays when it is switched off and on.
+    lg = 12;
+    CHECK(WRITE("prof.reset", lg) == 0, "reset");
+    READ("prof.active", &flag);
+    CHECK(!flag, "on");
+    for (int i = 0; i < 2; i++) {
+        READ("prof.lg_sample", &lg);
+        CHECK(lg == 12, "%zu", lg);
+        CHECK(WRITE("prof.active", on) == 0, "on");
+    }
+    CHECK(WRITE("prof.active", off) == 0, "off");
 }
 
 // The names come from the environment, one per line: reading one gives a value of exactly one

@@ -213,8 +213,11 @@ pub fn reset(call: &Call) -> Answer {
     }
     if let Some(lg) = lg {
         LG_RATE.store(lg.min(MOST_LG) as u32, Ordering::Relaxed);
-        if profile::rate() != 0 {
-            start(rate())?;
+        let is_on = profile::rate() != 0;
+        // The rate that is told is that of the last start.
+        start(rate())?;
+        if !is_on {
+            profile::stop();
         }
     }
     profile::reset();
