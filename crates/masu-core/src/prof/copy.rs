@@ -52,3 +52,26 @@ impl Drop for Copy {
         mem::unmap(self.start, self.length);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::own_process::alone;
+    use crate::prof::{sample, start};
+
+    #[test]
+    fn a_copy_has_no_part_of_a_site() {
+        alone!(a_copy_has_no_part_of_a_site, || {
+            start(1).expect("memory");
+            sample((1 << 20) as *mut u8, 100, 112, 1, 0, || u64::MAX);
+            let area = Area::get().expect("a profile");
+            let to = mem::reserve(4096).expect("memory");
+            let copied = |length| {
+                // SAFETY: a mapping of the test's.
+                unsafe { copy_sites(area, to, length) }.map(|(end, _)| end)
+            };
+            let end = FIRST_SITE + size_of::<Site>();
+            assert_eq!((copied(end - 8), copied(4096)), (None, Some(end)));
+        });
+    }
+}

@@ -453,14 +453,17 @@ pub fn lock_for_fork() -> &'static Lock {
 }
 
 /// Copies the sites to a mapping of `length` bytes. Returns where they end in it, and the number of the last peak;
-/// `None` if a fork stands still.
+/// `None` if a fork stands still, or there are more of them than when the mapping was made.
 ///
 /// # Safety
 /// The mapping must be the caller's.
 pub(super) unsafe fn copy_sites(area: Area, to: usize, length: usize) -> Option<(usize, u64)> {
     let table = Changing::enter()?;
     end_what_was_left(area, &table);
-    let end = SITES.load(Ordering::Relaxed).min(length);
+    let end = SITES.load(Ordering::Relaxed);
+    if end > length {
+        return None;
+    }
     // SAFETY: both are mapped and that long; under the lock no thread writes the sites.
     unsafe { (to as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end) };
     Some((end, peak::number()))
