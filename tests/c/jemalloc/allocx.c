@@ -177,6 +177,8 @@ CASE(xallocx_refuses_the_impossible_and_changes_nothing) {
     size_t real = sallocx(block, 0);
     CHECK(xallocx(block, PTRDIFF_MAX, 0, 0) == real, "%zu", real);
     CHECK(xallocx(block, (size_t)1 << 60, 0, 0) == real, "%zu", real);
+    // It has what is asked for, though not more.
+    CHECK(xallocx(block, 2 << 20, (size_t)1 << 60, 0) == real, "%zu", sallocx(block, 0));
     // Not as aligned as requested: nothing can be done without moving.
     unsigned char *small = mallocx(64, 0);
     while ((uintptr_t)small % 4096 == 0) small = mallocx(64, 0);

@@ -69,8 +69,8 @@ pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) 
     or_enomem(to).cast()
 }
 
-/// Resizes a block in place, to `size + extra` bytes if there is room, otherwise to `size`. Returns
-/// its usable size afterwards, which is less than `size` if it could not grow.
+/// Resizes a block in place, to `size + extra` bytes if there is room, otherwise to `size` if it has
+/// less. Returns its usable size afterwards, which is less than `size` if it could not grow.
 ///
 /// # Safety
 /// `block` must be a live block.
@@ -88,7 +88,9 @@ pub unsafe extern "C" fn xallocx(
         // SAFETY: the caller's contract is the same.
         let _ = unsafe {
             masu_core::resize_exact(p, most, flags.zeroed())
-                || extra != 0 && masu_core::resize_exact(p, size, flags.zeroed())
+                || extra != 0
+                    && size > masu_core::usable_size(p)
+                    && masu_core::resize_exact(p, size, flags.zeroed())
         };
     }
     // SAFETY: as above.
