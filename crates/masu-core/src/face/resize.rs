@@ -22,6 +22,7 @@ use crate::request::Request;
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, TABLE_MAX, UNIT, class_of, medium_units};
 use crate::sys::host;
 use crate::{huge, prof, purge, run, spare};
+use core::cell::Cell;
 use core::ptr::null_mut;
 
 /// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null if
@@ -351,6 +352,8 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
             None => change(),
         }
     };
+    // What is still to be counted as freed.
+    let freed = Cell::new(old);
     // A block that moves may leave its address to another thread's sample at any moment.
     let sample = prof::set_aside(p);
     let mut to = grow();
@@ -363,13 +366,14 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
                     host::copy(p, to, old);
                     dealloc_out_of_line(p);
                 }
+                freed.set(0);
             }
             to
         };
         to = scarce::again(new, false, grow, spare);
     }
     if !to.is_null() {
-        thread_bytes::resized(old, new);
+        thread_bytes::resized(freed.get(), new);
         purge::on_free(old);
         if sampling::is_on() {
             // SAFETY: a block that was made just now.

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::config::Config;
+use crate::control::thread_deallocated;
 use crate::own_process::alone;
 use crate::sys::mem::refusals;
 use crate::{ALIGN_MAX, exact_size};
-use crate::{dealloc, dealloc_sized};
+use crate::{dealloc, dealloc_sized, fork_parent, fork_prepare};
 use proptest::prelude::*;
+use std::sync::Barrier;
 
 const ALIGNS: [usize; 8] = [1, 16, 64, 128, 512, 4096, 64 << 10, 2 << 20];
 
@@ -214,5 +216,34 @@ fn a_large_hardened_block_that_cannot_shrink_stays() {
             // The program knows its last size. A mistake would end the process.
             dealloc_sized(p, LEN / 2);
         }
+    });
+}
+
+/// It moves to where no lock is needed.
+#[test]
+fn a_block_that_grows_while_a_fork_stands_still_counts_as_freed_once() {
+    alone!(a_block_that_grows_while_a_fork_stands_still_counts_as_freed_once, || {
+        const LEN: usize = 4 << 20;
+        let p = alloc_exact(LEN, 16, false);
+        let before = thread_deallocated();
+        let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
+        let grown = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                fork_prepare();
+                stands_still.wait();
+                goes_on.wait();
+                // SAFETY: prepared above.
+                assert!(unsafe { fork_parent() });
+            });
+            stands_still.wait();
+            // SAFETY: live.
+            let grown = unsafe { realloc(p, 4 * LEN) };
+            goes_on.wait();
+            grown
+        });
+        assert!(!grown.is_null() && grown != p);
+        assert_eq!(thread_deallocated() - before, LEN as u64);
+        // SAFETY: live.
+        unsafe { dealloc(grown) };
     });
 }
