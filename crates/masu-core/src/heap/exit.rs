@@ -127,7 +127,10 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) {
 /// The caller must have the heap to itself.
 pub(super) unsafe fn empty_bin(heap: &Heap, class: usize) -> u32 {
     let bin = heap.bin(class).replace(null_mut());
-    sampling::unmark(heap, class);
+    // A sample stays behind blocks that come back.
+    if !heap.has_put_aside(class) {
+        sampling::unmark(heap, class);
+    }
     let active = heap.active(class).get();
     // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed
     // (invariant 3 of `heap`).

@@ -3,8 +3,8 @@
 use super::*;
 use crate::ledger;
 use crate::own_process::alone;
-use crate::size_class::{CLASSES, UNIT};
-use crate::{alloc, alloc_zeroed, dealloc};
+use crate::size_class::{CLASSES, UNIT, class_of};
+use crate::{Arena, Scope, alloc, alloc_zeroed, dealloc};
 use std::thread;
 
 /// So many blocks of a class that the thread has its own span, whatever other tests do.
@@ -125,5 +125,34 @@ fn what_an_idle_thread_leaves_goes_with_its_last_block() {
         assert!(left_by_a_sleeper(flush) > 4 << 20, "a heap that is flushed keeps its spans");
         let left = left_by_a_sleeper(idle);
         assert!(left < 1 << 20, "{left} bytes");
+    });
+}
+
+/// What the scope has put aside are the blocks before it, whose coins have been thrown.
+#[test]
+fn a_sample_behind_what_a_scope_has_put_aside_is_not_lost() {
+    alone!(a_sample_behind_what_a_scope_has_put_aside_is_not_lost, || {
+        crate::profile::start(4096).expect("memory");
+        let class = class_of(64);
+        let is_next = || {
+            let heap = current();
+            heap.sampling.is_marked(class) && !heap.bin(class).get().is_null()
+        };
+        while !is_next() {
+            assert!(!alloc(64).is_null());
+        }
+        let arena = Arena::create().expect("memory for a heap");
+        // SAFETY: the heap is destroyed after the scope, of which no block is used.
+        unsafe {
+            drop(Scope::open(Some(arena)));
+            let scope = Scope::open(Some(arena));
+            flush();
+            drop(scope);
+            assert!(is_next());
+            arena.destroy();
+        }
+        // Without a scope the blocks themselves have gone back.
+        flush();
+        assert!(!current().sampling.is_marked(class));
     });
 }
