@@ -365,6 +365,16 @@ mod conf {
             run().env("MALLOC_CONF", conf).env("TAKEN_BACK", "1").run().success();
         }
     }
+
+    #[test]
+    fn the_rate_that_the_environment_sets_stays() {
+        if !is_masu() {
+            return;
+        }
+        let program = build(&["conf_prof.c"]);
+        let name = "the_rate_stays_when_the_profile_is_switched_off_and_on";
+        masu_tests::case(&program, name).env("MASU_PROF_RATE", "64KiB").run().success();
+    }
 }
 
 mod detect {

@@ -10,3 +10,13 @@ CASE(the_programs_profile_counts) {
     READ("prof.active", &active);
     CHECK(active == (getenv("TAKEN_BACK") == NULL), "%d", active);
 }
+
+CASE(the_rate_stays_when_the_profile_is_switched_off_and_on) {
+    bool on = true, off = false;
+    size_t lg;
+    for (int i = 0; i < 2; i++) {
+        READ("prof.lg_sample", &lg);
+        CHECK(lg == 16, "%zu", lg);
+        CHECK(WRITE("prof.active", off) == 0 && WRITE("prof.active", on) == 0, "switched");
+    }
+}

@@ -15,7 +15,7 @@ use masu_core::profile::{self, Form, Refused};
 static WANTED: AtomicBool = AtomicBool::new(false);
 static WAITS: AtomicBool = AtomicBool::new(false);
 static FINAL: AtomicBool = AtomicBool::new(false);
-/// The binary logarithm of the rate.
+/// The binary logarithm of the first start's rate.
 static LG_RATE: AtomicU32 = AtomicU32::new(19);
 /// Dumps requested without a file name.
 static ASKED: AtomicU32 = AtomicU32::new(0);
@@ -114,8 +114,12 @@ pub fn configure(config: &mut Config, origin: Origin) {
     }
 }
 
+/// The rate of the program's next profile: that of its last one, if there was one.
 fn rate() -> usize {
-    1 << LG_RATE.load(Ordering::Relaxed).min(MOST_LG as u32)
+    match profile::own_rate() {
+        0 => 1 << LG_RATE.load(Ordering::Relaxed),
+        rate => rate,
+    }
 }
 
 /// `opt.prof`: whether a profile was requested at start.
@@ -212,10 +216,9 @@ pub fn reset(call: &Call) -> Answer {
         return Err(ENOENT);
     }
     if let Some(lg) = lg {
-        LG_RATE.store(lg.min(MOST_LG) as u32, Ordering::Relaxed);
         let is_on = profile::rate() != 0;
-        // The rate that is told is that of the last start.
-        start(rate())?;
+        // The rate that is told, and that of the next profile, is that of the last start.
+        start(1 << lg.min(MOST_LG))?;
         if !is_on {
             profile::stop();
         }

@@ -18,7 +18,7 @@ use core::ffi::CStr;
 pub use crate::heap::sampling::{is_muted, mute};
 pub use crate::prof::{
     Amount, DEFAULT_RATE, Place, Refused, Snapshot, Totals, dump, dump_heap_v2, last_rate,
-    next_dump, rate, reset, stop, totals,
+    next_dump, own_rate, rate, reset, stop, totals,
 };
 pub use crate::stack::{Unwinder, set_unwinder};
 

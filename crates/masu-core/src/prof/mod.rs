@@ -39,7 +39,7 @@ pub use table::{FRAMES, Totals, lock_for_fork};
 
 use crate::features;
 use crate::stack;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::sys::output::{self, Descriptor};
 use crate::sys::tags::untagged;
 use crate::sys::time;
@@ -60,8 +60,8 @@ pub const DEFAULT_RATE: usize = 512 << 10;
 
 /// Whether a profile is being taken.
 pub static SWITCH: Switch = Switch::new();
-/// Whether the program itself has ever started a profile, whose samples a request from outside must not clear.
-static IS_OWN: AtomicBool = AtomicBool::new(false);
+/// The rate of the program's own last start, whose samples a request from outside must not clear; 0 if there was none.
+static OWN_RATE: AtomicUsize = AtomicUsize::new(0);
 /// Samples alive.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Samples that could not be kept, because of a fork or the bound on memory.
@@ -93,9 +93,9 @@ pub fn start(rate: usize) -> Result<(), Refused> {
     if !table::prepare(rate) {
         return Err(Refused::NoMemory);
     }
-    IS_OWN.store(true, Ordering::Relaxed);
     let _ = BEGUN.compare_exchange(0, time::now_ms().max(1), Ordering::Relaxed, Ordering::Relaxed);
     let rate = if is_every() { 1 } else { rate.max(1) };
+    OWN_RATE.store(rate, Ordering::Relaxed);
     LAST_RATE.store(rate, Ordering::Relaxed);
     SWITCH.start(rate);
     Ok(())
@@ -107,7 +107,7 @@ pub fn start(rate: usize) -> Result<(), Refused> {
 #[inline(never)]
 pub fn answer() -> bool {
     SWITCH.answer(output::process(), table::enter, |table, rate| {
-        if !IS_OWN.load(Ordering::Relaxed) {
+        if OWN_RATE.load(Ordering::Relaxed) == 0 {
             table.clear();
             BEGUN.store(time::now_ms().max(1), Ordering::Relaxed);
         }
@@ -150,6 +150,11 @@ pub fn rate() -> usize {
 /// The rate that the profile was last started with; 0 if it never was.
 pub fn last_rate() -> usize {
     if features::PROF { LAST_RATE.load(Ordering::Relaxed) } else { 0 }
+}
+
+/// The rate with which the program itself last started a profile; 0 if it never did.
+pub fn own_rate() -> usize {
+    if features::PROF { OWN_RATE.load(Ordering::Relaxed) } else { 0 }
 }
 
 /// Whether a block that is freed may be a sample.
