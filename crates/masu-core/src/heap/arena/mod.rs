@@ -444,7 +444,7 @@ impl Arena {
 
     /// In a fork's child: what threads that do not exist there had begun will never be finished.
     fn forget_unfinished(&'static self) {
-        self.tally.forget_unfinished();
+        self.tally.forget_unfinished(self.soft.load(Ordering::Relaxed));
         self.count_half_noted();
         self.memory.after_fork_in_child();
     }

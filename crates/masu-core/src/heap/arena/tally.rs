@@ -182,9 +182,8 @@ impl Tally {
     }
 
     /// Takes back what was charged for something that will never happen.
-    pub fn forget_unfinished(&self) {
-        let now = self.allocated().saturating_sub(self.unfinished.replace(0));
-        self.allocated.store(now, Ordering::Relaxed);
+    pub fn forget_unfinished(&self, soft: usize) {
+        self.discharge(self.unfinished.replace(0), soft);
     }
 
     /// All counters, with what the spans take.
@@ -205,5 +204,22 @@ impl Tally {
             refused: self.refused.get(),
             live: core::array::from_fn(|kind| self.live.get(kind).map_or(0, Cell::get)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forgotten_may_be_what_was_above_the_soft_limit() {
+        let tally = Tally::new();
+        tally.trim_at.set(100);
+        let charge = || tally.charge(150, 100, usize::MAX);
+        assert_eq!(charge(), Charge::Soft { crossed: true });
+        tally.begin(150);
+        tally.forget_unfinished(100);
+        assert_eq!(tally.allocated(), 0);
+        assert_eq!(charge(), Charge::Soft { crossed: true });
     }
 }
