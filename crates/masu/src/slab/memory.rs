@@ -2,7 +2,8 @@
 //! Miri, the model checker and, with `--cfg system_pages`, sanitizers, which watch it.
 //!
 //! The engine gives a page to the next request, and to the kernel after the decay time, so a slab
-//! that is made and dropped repeatedly costs no page faults.
+//! that is made and dropped repeatedly costs no page faults. If masu is not the global allocator, the first page may be
+//! what starts the engine.
 
 use alloc::alloc::{Layout, handle_alloc_error};
 use core::ptr::NonNull;
@@ -18,12 +19,15 @@ use core::ptr::NonNull;
 ))]
 mod source {
     use super::Layout;
+    use crate::global::ensure_started;
 
     pub fn allocate(layout: Layout) -> *mut u8 {
+        ensure_started();
         masu_core::alloc_aligned(layout.size(), layout.align())
     }
 
     pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
+        ensure_started();
         masu_core::alloc_zeroed_aligned(layout.size(), layout.align())
     }
 
