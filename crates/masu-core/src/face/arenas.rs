@@ -2,7 +2,7 @@
 
 use super::resize;
 use super::{arena::Arena, scarce::again};
-use crate::heap::block::{Block, free_block, why};
+use crate::heap::block::{Block, Kind, free_block, why};
 use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act, Wrong};
 use crate::request::{Request, Source};
@@ -111,9 +111,14 @@ impl Arena {
     /// one line.
     #[inline]
     pub unsafe fn dealloc(&'static self, p: *mut u8) {
+        // A huge one that moved is no heap's if there was no memory for its tag.
+        let is_own = |block: &Block| match block.heap() {
+            Some(heap) => ptr::eq(heap, self),
+            None => block.kind == Kind::Huge,
+        };
         match Block::find(p) {
             // SAFETY: passed on.
-            Some(block) if block.heap().is_some_and(|heap| ptr::eq(heap, self)) => unsafe {
+            Some(block) if is_own(&block) => unsafe {
                 purge::on_free(free_block(p, &block));
             },
             Some(_) => _ = report::mistake(Act::Free, p, Wrong::OtherHeap),

@@ -112,6 +112,20 @@ fn resized_blocks_stay_in_their_heap_and_keep_their_bytes() {
     destroy(heap);
 }
 
+/// As one is that has moved where there was no memory for its tag.
+#[test]
+fn a_huge_block_of_no_heap_is_freed_through_one() {
+    alone!(a_huge_block_of_no_heap_is_freed_through_one, || {
+        let heap = create();
+        let p = alloc(3 << 20);
+        // SAFETY: live, and not used again.
+        unsafe { heap.dealloc(p) };
+        assert!(!is_block(p));
+        assert_eq!(heap.stats().frees, 0);
+        destroy(heap);
+    });
+}
+
 #[test]
 fn a_growing_block_is_charged_what_it_has() {
     let heap = create();
