@@ -343,11 +343,11 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
 /// `p` must be a huge block, live, and the caller's.
 #[inline(never)]
 unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed: bool) -> *mut u8 {
-    let old = block.bytes;
+    let (old, heap) = (block.bytes, block.heap());
     let grow = || {
         // SAFETY: passed on; a block that could not grow is unchanged, and may be asked for again.
         let change = || unsafe { huge::grow_by_moving(p, new, align, zeroed) };
-        match block.heap() {
+        match heap {
             Some(heap) => heap.moved(p, old, new, change),
             None => change(),
         }
@@ -357,8 +357,12 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
     // A block that moves may leave its address to another thread's sample at any moment.
     let sample = prof::set_aside(p);
     let mut to = grow();
-    if to.is_null() && block.heap().is_none_or(|heap| heap.has_room(new - old)) {
+    if to.is_null() && heap.is_none_or(|heap| heap.has_room(new - old)) {
         let spare = || {
+            // A spare block would be no heap's: this one waits for the fork, as a heap's allocations do.
+            if heap.is_some() {
+                return grow();
+            }
             let to = spare::alloc(new, align);
             if !to.is_null() {
                 // SAFETY: a spare block of that size, and `p` as the caller says.
