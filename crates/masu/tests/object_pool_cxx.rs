@@ -81,6 +81,25 @@ fn of_an_earlier_standard() {
     assert!(said.contains("masu.hpp needs C++17 or later: compile with -std=c++17"), "{said}");
 }
 
+/// A container that is destroyed at exit may be older than the first use of the resource.
+#[test]
+fn the_memory_resource_is_not_destroyed_at_exit() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let source = Path::new(env!("CARGO_TARGET_TMPDIR")).join("memory_resource.cpp");
+    let lines = "#include <masu/masu.hpp>\nvoid *used() { return masu::memory_resource(); }\n";
+    std::fs::write(&source, lines).expect("a place to write");
+    let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let result = Command::new(&compiler)
+        .args(["-std=c++17", "-O1", "-S", "-o", "-", "-I"])
+        .arg(here.join("../libmasu/include"))
+        .arg(&source)
+        .output();
+    let Ok(result) = result else { return eprintln!("left out, no C++ compiler ({compiler})") };
+    let code = String::from_utf8_lossy(&result.stdout);
+    assert!(result.status.success(), "{}", String::from_utf8_lossy(&result.stderr));
+    assert!(code.contains("used") && !code.contains("atexit"), "{code}");
+}
+
 #[test]
 fn of_a_later_standard() {
     run("object_pool_20", &["-std=c++20"]);

@@ -431,8 +431,10 @@ inline std::pmr::memory_resource *memory_resource() noexcept {
             return this == &other;
         }
     };
-    static resource it;
-    return &it;
+    // In place, so that it is not destroyed at exit: containers that are destroyed later use it.
+    alignas(resource) static unsigned char place[sizeof(resource)];
+    static resource *const it = ::new (static_cast<void *>(place)) resource;
+    return it;
 }
 #endif
 
