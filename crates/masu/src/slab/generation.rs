@@ -8,8 +8,8 @@ use core::ops::{Index, IndexMut};
 /// A slab whose keys find only their own value: a slot's next value has another generation.
 ///
 /// It costs four bytes more for each slot than [`Slab`](super::Slab), and one more comparison for
-/// each access. Generations survive [`GenSlab::clear`] and the release of pages. They wrap around
-/// after 2³² - 1 values in one slot.
+/// each access. Generations survive [`GenSlab::clear`] and the release of pages. They wrap around:
+/// once 2³¹ values have come after its own, a key may find one of them.
 ///
 /// ```
 /// use masu::GenSlab;
@@ -328,7 +328,7 @@ impl<T> GenSlab<T> {
         })
     }
 
-    /// Makes the slots that lose their memory, or all slots, begin above every generation given out
+    /// Makes the slots that lose their memory, or all slots, begin after every generation given out
     /// so far.
     fn raise_fresh(&mut self, occupied_too: bool) {
         for index in 0..self.table.carved_end() {
@@ -337,9 +337,9 @@ impl<T> GenSlab<T> {
             let generation = unsafe { (*place.slot()).extra };
             let vacant = self.table.occupied(index).is_none();
             if vacant {
-                self.table.fresh = self.table.fresh.max(generation);
+                self.table.fresh = later(self.table.fresh, generation);
             } else if occupied_too {
-                self.table.fresh = self.table.fresh.max(next(generation));
+                self.table.fresh = later(self.table.fresh, next(generation));
             }
         }
     }
@@ -347,6 +347,11 @@ impl<T> GenSlab<T> {
 
 fn next(generation: u32) -> u32 {
     generation.checked_add(1).unwrap_or(1)
+}
+
+/// The later of two generations, also where they have wrapped around.
+fn later(a: u32, b: u32) -> u32 {
+    if b.wrapping_sub(a).cast_signed() > 0 { b } else { a }
 }
 
 /// Gives the slot's next value another generation.
@@ -403,5 +408,23 @@ impl<T> IndexMut<Key> for GenSlab<T> {
             Some(value) => value,
             None => super::change::invalid_key(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_miss_once_their_values_are_cleared_although_generations_wrap_around() {
+        let mut slab = GenSlab { table: Table::new(u32::MAX - 1) };
+        let keys: [Key; 5] = core::array::from_fn(|_| {
+            let key = slab.insert(());
+            slab.clear();
+            key
+        });
+        slab.insert(());
+        assert!(keys.iter().all(|key| !slab.contains(*key)), "{keys:?}");
+        assert_eq!(keys.map(Key::generation), [u32::MAX - 1, u32::MAX, 1, 2, 3]);
     }
 }
