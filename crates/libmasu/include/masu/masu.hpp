@@ -42,7 +42,8 @@ namespace detail {
 inline void *allocate(std::size_t size, std::size_t align) {
     void *p;
     if (align <= alignof(std::max_align_t)) {
-        p = std::malloc(size == 0 ? 1 : size);
+        // Some allocators align a smaller block only to its size.
+        p = std::malloc(std::max(size, align));
     } else if (size > std::numeric_limits<std::size_t>::max() - align) {
         p = nullptr;
     } else {

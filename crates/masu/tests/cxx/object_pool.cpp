@@ -206,6 +206,12 @@ static void containers() {
     for (int i = 0; i < 100; ++i)
         map[i] = std::pmr::string(100, 'y');
     CHECK(map[99].size() == 100 && *masu::memory_resource() == *masu::memory_resource());
+    for (std::size_t align = 1; align <= 4096; align *= 2)
+        for (std::size_t size = 0; size <= 2 * align; size += align > 16 ? align / 4 : 1) {
+            void *block = masu::memory_resource()->allocate(size, align);
+            CHECK(reinterpret_cast<std::uintptr_t>(block) % align == 0);
+            masu::memory_resource()->deallocate(block, size, align);
+        }
 #endif
 }
 
