@@ -37,11 +37,15 @@ fn head(ring: &mut IoUring, pool: &BufferPool, path: &Path) -> Result<Vec<u8>, B
             .offset((i * SIZE) as u64)
             .build()
             .user_data(i as u64);
-        // SAFETY: the lease is kept until the request, waited for below, is done; should waiting fail, the
-        // buffer's memory is still there, for the pool outlives the ring.
+        // SAFETY: the lease is kept until the request, waited for below, is done; should waiting fail, for ever.
+        // The buffer's memory is there as long, for the pool outlives the ring.
         unsafe { ring.submission().push(&read)? };
     }
-    ring.submit_and_wait(leases.len())?;
+    if let Err(error) = ring.submit_and_wait(leases.len()) {
+        // The kernel may still write to the buffers: nobody else may have them.
+        std::mem::forget(leases);
+        return Err(error.into());
+    }
     for done in ring.completion() {
         if done.result() < 0 {
             return Err(io::Error::from_raw_os_error(-done.result()).into());

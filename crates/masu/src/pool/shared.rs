@@ -223,7 +223,8 @@ impl<M: Manage> fmt::Debug for SharedPool<M> {
 /// A leased object of a [`SharedPool`], which it returns when dropped. It may be sent to another
 /// thread.
 ///
-/// Forgetting it is safe: the object is never leased again, and is dropped with the pool.
+/// Forgetting it is safe: the object is never leased again, and is dropped with the pool. The same
+/// happens if [`Manage::recycle`] panics.
 ///
 /// ```
 /// use masu::SharedPool;

@@ -19,7 +19,7 @@ impl<T> Slab<T> {
     /// double, so this may reserve up to twice the requested room.
     ///
     /// # Panics
-    /// With `capacity overflow` if that is more than 2³² − 2 values or `isize::MAX` bytes.
+    /// With `capacity overflow` if what it would reserve is more than 2³² − 2 values or `isize::MAX` bytes.
     ///
     /// ```
     /// # use masu::Slab;
