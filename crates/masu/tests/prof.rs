@@ -2,9 +2,14 @@
 
 #![cfg(feature = "prof")]
 
+use std::ffi::OsStr;
+use std::fs::File;
 use std::future::Future;
 use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
+use std::ptr::null_mut;
 use std::task::{Context, Poll, Waker};
 
 use masu::prof::{self, jemalloc_pprof};
@@ -26,9 +31,24 @@ fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
+/// Maps a file whose name is not UTF-8, which `/proc/self/maps` then shows.
+fn map_a_file_with_a_name_of_any_bytes() {
+    let own = std::process::id().to_string();
+    let name = [b"masu-prof-\xfc-".as_slice(), own.as_bytes()].concat();
+    let path = std::env::temp_dir().join(OsStr::from_bytes(&name));
+    std::fs::write(&path, [0u8; 4096]).expect("a file");
+    let file = File::open(&path).expect("just written");
+    std::fs::remove_file(&path).expect("just written");
+    let (rights, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
+    // SAFETY: a fresh mapping, which stays.
+    let at = unsafe { libc::mmap(null_mut(), 4096, rights, kind, file.as_raw_fd(), 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+}
+
 // One test, since the profile is the process's.
 #[test]
 fn a_profile_is_taken() {
+    map_a_file_with_a_name_of_any_bytes();
     assert!(matches!(prof::snapshot(), Err(prof::Error::NotStarted)));
     assert!(!prof::is_on());
     prof::start(4096).expect("memory");
@@ -60,8 +80,9 @@ fn a_profile_is_taken() {
     assert_eq!(ctl.lg_sample(), 12);
     let blocks = kept(20_000);
     assert_eq!(ctl.dump_pprof().expect("packed")[..2], [0x1f, 0x8b]);
-    let mut text = String::new();
-    ctl.dump().expect("a file").read_to_string(&mut text).expect("text");
+    let mut dump = Vec::new();
+    ctl.dump().expect("a file").read_to_end(&mut dump).expect("bytes");
+    let text = String::from_utf8_lossy(&dump);
     assert!(text.starts_with("heap_v2/4096\n") && text.contains("MAPPED_LIBRARIES:"), "{text}");
     now(jemalloc_pprof::deactivate_jemalloc_profiling());
     assert!(!prof::is_on() && prof::live_bytes() == 0);

@@ -34,6 +34,7 @@ use crate::global;
 use core::fmt;
 use masu_core::profile::{self as engine, Refused};
 use masu_profile::{Profile, Symbols, View, pprof};
+use std::string::String;
 use std::vec::Vec;
 use std::{fs, io};
 
@@ -262,7 +263,8 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     };
     drop(taken);
     profile.fit_peak(engine::totals().peak);
-    profile.set_mappings(&fs::read_to_string("/proc/self/maps")?);
+    // The name of a mapped file may have any bytes.
+    profile.set_mappings(&String::from_utf8_lossy(&fs::read("/proc/self/maps")?));
     Ok(Snapshot(profile))
 }
 
