@@ -25,6 +25,7 @@ use masu_core::profile as engine;
 use std::fs::{self, File};
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -284,7 +285,10 @@ impl JemallocProfCtl {
         let number = DUMPS.fetch_add(1, Ordering::Relaxed);
         let name = format!("masu-heap-{}-{number}", std::process::id());
         let path = env::temp_dir().join(name);
-        let mut file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let mut options = File::options();
+        // Nobody else's, as long as it has a name.
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let mut file = options.open(&path)?;
         fs::remove_file(&path)?;
         engine::dump_heap_v2(file.as_raw_fd().cast_unsigned())?;
         file.seek(SeekFrom::Start(0))?;
