@@ -23,7 +23,7 @@ use crate::global;
 use core::future::{Ready, ready};
 use masu_core::profile as engine;
 use std::fs::{self, File};
-use std::io::{Seek, SeekFrom};
+use std::io::{ErrorKind, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Mutex;
@@ -282,14 +282,23 @@ impl JemallocProfCtl {
     /// [`Error::NotStarted`], [`Error::Busy`], [`Error::Io`].
     pub fn dump(&mut self) -> Result<File, Error> {
         static DUMPS: AtomicU32 = AtomicU32::new(0);
-        let number = DUMPS.fetch_add(1, Ordering::Relaxed);
-        let name = format!("masu-heap-{}-{number}", std::process::id());
-        let path = env::temp_dir().join(name);
         let mut options = File::options();
         // Nobody else's, as long as it has a name.
         options.read(true).write(true).create_new(true).mode(0o600);
-        let mut file = options.open(&path)?;
-        fs::remove_file(&path)?;
+        let mut file = loop {
+            let number = DUMPS.fetch_add(1, Ordering::Relaxed);
+            let name = format!("masu-heap-{}-{number}", std::process::id());
+            let path = env::temp_dir().join(name);
+            match options.open(&path) {
+                // Left by a process that had the same number and was killed, or somebody else's.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                opened => {
+                    let file = opened?;
+                    fs::remove_file(&path)?;
+                    break file;
+                }
+            }
+        };
         engine::dump_heap_v2(file.as_raw_fd().cast_unsigned())?;
         file.seek(SeekFrom::Start(0))?;
         Ok(file)
