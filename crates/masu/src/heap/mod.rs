@@ -333,7 +333,7 @@ impl Heap {
         list::replace(&self.entry, fresh);
         let old = core::mem::replace(&mut self.raw, fresh);
         // SAFETY: no other reference to the old one exists, and `self` has forgotten it.
-        unsafe { old.retire() };
+        unsafe { let_go(old) };
         Ok(())
     }
 
@@ -358,6 +358,17 @@ impl Heap {
     }
 }
 
+/// Leaves a heap to the blocks that escaped from scopes. They may still grow in it, and nobody could lift its limits
+/// any more.
+///
+/// # Safety
+/// As for [`Arena::retire`].
+unsafe fn let_go(heap: &'static Arena) {
+    heap.set_limits(usize::MAX, usize::MAX);
+    // SAFETY: passed on.
+    unsafe { heap.retire() };
+}
+
 impl Drop for Heap {
     fn drop(&mut self) {
         // SAFETY: the entry is dropped with the heap. The heap is no longer borrowed, so blocks allocated through a
@@ -365,7 +376,7 @@ impl Drop for Heap {
         unsafe {
             list::remove(&self.entry);
             if self.raw.has_served_a_scope() {
-                self.raw.retire();
+                let_go(self.raw);
             } else {
                 self.raw.destroy();
             }

@@ -14,8 +14,9 @@ use masu_core::Scope;
 /// Allocated blocks may be kept, moved and freed anywhere, even after the heap is gone: a dropped
 /// heap lives on, unlisted, until no block is left in it: a value that was leaked in it, by whatever way it was allocated,
 /// keeps its memory and its number for ever. A block belongs to its heap until
-/// it is freed. If a collection grows after the scope, its new block comes from wherever the thread
-/// then allocates. Blocks allocated before the scope stay where they are unless they must move.
+/// it is freed, also if it is resized: a `Vec` or a `String` that grows after the scope does so in the heap, within
+/// its limits, and without any once the heap is gone. What makes a new block, as a hash map does, has it from wherever
+/// the thread then allocates. Blocks allocated before the scope stay where they are unless they must move.
 ///
 /// Scopes nest; the innermost counts. Other threads are not affected, and a scope does not carry
 /// over an `await`. Beyond the heap's hard limit the global allocator fails, which ends the process
