@@ -12,7 +12,7 @@ use std::process::Command;
 /// to 4 KiB when a line changes: what is inlined changes with it.
 const LARGEST: u64 = 278 << 10;
 const LARGEST_FOR_SIZE: u64 = 182 << 10;
-const LARGEST_WITH_ALL: u64 = 442 << 10;
+const LARGEST_WITH_ALL: u64 = 444 << 10;
 
 const PROGRAM: &str = "fn main() {\n    println!(\"{}\", String::from(\"hello\"));\n}\n";
 const GLOBAL: &str = "#[global_allocator]\nstatic GLOBAL: masu::Masu = masu::Masu;\n\n";
