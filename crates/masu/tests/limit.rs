@@ -97,9 +97,16 @@ fn the_callback_may_use_what_is_growing() {
     while SHARED.len() < (1 << 18) - 2 {
         SHARED.insert(0);
     }
-    // One of these needs another page.
-    crossing(&mut || (0..4).for_each(|i| _ = SHARED.insert(i)));
-    assert_eq!(SHARED.len(), (1 << 18) + 3);
+    let (before, mut inserted) = (SHARED.len(), 0);
+    crossing(&mut || {
+        // Until it needs another page, of a size that is looked at.
+        let calls = CALLS.load(Relaxed);
+        while CALLS.load(Relaxed) == calls && inserted < 1 << 20 {
+            SHARED.insert(0);
+            inserted += 1;
+        }
+    });
+    assert_eq!(SHARED.len(), before + inserted + 1);
     crossing(&mut || {
         let heaps: Vec<_> = (0..3000).map(|_| Heap::new().expect("memory")).collect();
         assert_eq!(masu::heap::all().len(), heaps.len());

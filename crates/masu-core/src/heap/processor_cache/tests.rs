@@ -2,7 +2,7 @@
 
 use super::magazine::MOST;
 use super::*;
-use crate::config::Config;
+use crate::config::{BackgroundThread, Config};
 use crate::heap::{Heap, Scope, sparse, suspect, thread_bytes};
 use crate::own_process::alone;
 use crate::region::GRANULE;
@@ -256,8 +256,9 @@ fn a_thread_without_a_heap_looks_at_the_soft_limit() {
     }
 
     alone!(a_thread_without_a_heap_looks_at_the_soft_limit, || {
-        // What the kernel says of resident memory does not count.
-        settings::apply(&Config { cgroup: false, ..Config::DEFAULT }, false);
+        // What the kernel says of resident memory does not count. Sanitizers do not expect the background thread.
+        let background_thread = BackgroundThread::Off;
+        settings::apply(&Config { cgroup: false, background_thread, ..Config::DEFAULT }, false);
         limit::set_callback(Some(passed), null_mut());
         among_many(|| {
             free_all(&[alloc(SIZE)]);
