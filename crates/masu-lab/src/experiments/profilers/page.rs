@@ -77,8 +77,8 @@ pub fn of(results: &Results) -> String {
          Each program of the race of fifteen under a profiler, against the same work on the same allocator without it. \
          masu, jemalloc and tcmalloc take a sample in 512 KiB. tcmalloc's heap profiler, heaptrack and memray follow \
          every call; they run two rounds, with less work where the table says so. memray follows a program in Python. \
-         `masu, no profile` is masu against itself: the noise. `longer` is six times the work: most programs of the \
-         race run for a tenth of a second, in which the first samples cost most.\n\n\
+         `masu, no profile` is masu against itself: the noise. `longer` is six times the work. Programs whose memory \
+         grows with it, such as `frag` and `burst`, then vary by a third by themselves.\n\n\
          Processor time is the geometric mean of the ratios. Memory is what a program takes more at its peak: the \
          median of the programs, and the most. For masu at most {AIM_RATIO} and {AIM_MIB} MiB are wanted.\n\n{}\n\
          A sample costs masu {:.2} µs, measured with {} samples of `{SAMPLED}`, one in {} KiB; {AIM_US} µs are \
