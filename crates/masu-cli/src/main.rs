@@ -69,6 +69,7 @@ mod translate;
 mod typed;
 mod unit;
 mod wake;
+mod writable;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};

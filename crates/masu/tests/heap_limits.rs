@@ -10,6 +10,17 @@ use std::thread;
 #[global_allocator]
 static GLOBAL: masu::Masu = masu::Masu;
 
+/// A heap with a soft limit of 10,000 bytes, and what it has allocated at each call.
+fn limited() -> (Heap, mpsc::Receiver<usize>) {
+    let (seen, all) = mpsc::channel();
+    let heap = Heap::builder()
+        .soft_limit(10_000)
+        .on_soft_limit(move |stats| _ = seen.send(stats.allocated))
+        .build()
+        .expect("memory for a heap");
+    (heap, all)
+}
+
 #[test]
 fn the_soft_limit_calls_back_and_the_callback_may_use_the_heap() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -36,12 +47,7 @@ fn the_soft_limit_calls_back_and_the_callback_may_use_the_heap() {
 
 #[test]
 fn a_vector_that_grows_calls_back_only_if_it_is_beyond_the_limit() {
-    let (seen, all) = mpsc::channel();
-    let heap = Heap::builder()
-        .soft_limit(10_000)
-        .on_soft_limit(move |stats| _ = seen.send(stats.allocated))
-        .build()
-        .expect("memory for a heap");
+    let (heap, all) = limited();
     let mut bytes = HeapVec::new_in(&heap);
     (0..20_000).for_each(|i| bytes.push(i as u8));
     let all: Vec<_> = all.try_iter().collect();
@@ -50,12 +56,7 @@ fn a_vector_that_grows_calls_back_only_if_it_is_beyond_the_limit() {
 
 #[test]
 fn a_heap_that_was_reset_calls_back_as_a_new_one_does() {
-    let (seen, all) = mpsc::channel();
-    let mut heap = Heap::builder()
-        .soft_limit(10_000)
-        .on_soft_limit(move |stats| _ = seen.send(stats.allocated))
-        .build()
-        .expect("memory for a heap");
+    let (mut heap, all) = limited();
     for blocks in [100, 20] {
         (0..blocks).for_each(|_| std::mem::forget(HeapBox::new_in([1u8; 1000], &heap)));
         heap.reset().expect("the same heap");
@@ -65,12 +66,7 @@ fn a_heap_that_was_reset_calls_back_as_a_new_one_does() {
 
 #[test]
 fn a_soft_limit_that_is_raised_calls_back_when_it_is_passed() {
-    let (seen, all) = mpsc::channel();
-    let heap = Heap::builder()
-        .soft_limit(10_000)
-        .on_soft_limit(move |stats| _ = seen.send(stats.allocated))
-        .build()
-        .expect("memory for a heap");
+    let (heap, all) = limited();
     let block = || HeapBox::new_in([1u8; 1000], &heap);
     let mut blocks: Vec<_> = (0..15).map(|_| block()).collect();
     assert_eq!(all.try_iter().count(), 1);

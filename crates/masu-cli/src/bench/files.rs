@@ -1,7 +1,6 @@
 //! The files of `masu bench`: opened before the first run, so that a mistake in a path does not
 //! cost a whole race; written after the last.
 
-use std::fs::OpenOptions;
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use masu_bench::report::{Style, html, render};
 
 use crate::cli::Bench;
 use crate::failure::{Failure, REFUSED, USAGE};
+use crate::writable;
 
 /// The files for the results.
 pub struct Files<'o> {
@@ -36,14 +36,12 @@ impl<'o> Files<'o> {
             return Err(Failure::new(USAGE, problem).remedy("name a file in place of `-`"));
         }
         for path in paths {
-            // A link that leads nowhere yet stays.
-            if path.symlink_metadata().is_err() {
-                files.made.push(path);
-            }
-            let opened = OpenOptions::new().create(true).append(true).open(path);
-            opened.map_err(|error| {
+            let is_new = writable::reserve(path).map_err(|error| {
                 Failure::new(USAGE, format!("cannot write `{}`: {error}", path.display()))
             })?;
+            if is_new {
+                files.made.push(path);
+            }
         }
         Ok(files)
     }

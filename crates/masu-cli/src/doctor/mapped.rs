@@ -3,7 +3,7 @@
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -128,9 +128,7 @@ fn open(path: &Path, root: &Root) -> Option<File> {
 
 /// Returns the text of the file at `path` as the process sees it, as far as it can be a list.
 fn text(path: &Path, root: &Root) -> Option<String> {
-    let mut text = String::new();
-    open(path, root)?.take(MOST).read_to_string(&mut text).ok()?;
-    Some(text)
+    io::read_to_string(open(path, root)?.take(MOST)).ok()
 }
 
 /// Whether the process sees a file at `path`.

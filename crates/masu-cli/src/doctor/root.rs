@@ -62,9 +62,7 @@ impl Root {
         let mut how = OpenOptions::new();
         how.read(true).custom_flags(libc::O_NONBLOCK);
         let file = how.open(self.at(path)).ok().filter(is_file)?;
-        let mut text = String::new();
-        file.take(MOST).read_to_string(&mut text).ok()?;
-        Some(text.trim().to_owned())
+        Some(io::read_to_string(file.take(MOST)).ok()?.trim().to_owned())
     }
 
     /// Reads a file that holds one value.

@@ -4,7 +4,7 @@
 //! looked for in this process's view, and otherwise in the other process's: in a container each has its own view.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use masu_profile::files;
@@ -96,9 +96,7 @@ fn number(file: &Path) -> Option<u64> {
 
 /// Returns the text of a file. In the other process's view it may be a FIFO, or have no end.
 fn text(file: &Path) -> Option<String> {
-    let mut text = String::new();
-    files::open(file).ok()?.take(MOST).read_to_string(&mut text).ok()?;
-    Some(text)
+    io::read_to_string(files::open(file).ok()?.take(MOST)).ok()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use masu_profile::{Profile, Symbols, View, pprof, stacks};
 use super::{Prof, text, timeline};
 use crate::columns::fit;
 use crate::failure::{Failure, REFUSED, USAGE};
+use crate::writable;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,11 +154,7 @@ pub fn check(option: &str, file: &Path) -> Result<(), Failure> {
     if file == Path::new("-") {
         return Ok(());
     }
-    // A link that leads nowhere yet stays.
-    let is_new = file.symlink_metadata().is_err();
-    let opened = fs::OpenOptions::new().create(true).append(true).open(file);
-    opened.map_err(|error| unwritable(option, file, &error))?;
-    if is_new {
+    if writable::reserve(file).map_err(|error| unwritable(option, file, &error))? {
         let _ = fs::remove_file(file);
     }
     Ok(())

@@ -109,6 +109,7 @@ pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -
 /// # Safety
 /// `p` must be a live block.
 pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+    // Not `Request::exact`, which would be compiled in line: few programs call this.
     // SAFETY: passed on.
     unsafe { realloc_any(p, usize::MAX, request_for(size, align, zeroed, true)) }
 }
