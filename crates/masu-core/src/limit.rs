@@ -65,15 +65,14 @@ fn set_soft(soft: usize, watch: usize) {
 /// The soft limit; `usize::MAX` if there is none. May read the control group's files.
 pub fn soft() -> usize {
     match SOFT.load(Ordering::Relaxed) {
-        0 => look_up(),
+        0 => look_up(0),
         soft => soft,
     }
 }
 
-/// Nine tenths of what the control group allows, unless the program has set a limit meanwhile.
+/// Nine tenths of what the control group allows, unless the program has set a limit since it was the one `before`.
 #[cold]
-fn look_up() -> usize {
-    let before = SOFT.load(Ordering::Relaxed);
+fn look_up(before: usize) -> usize {
     let limit = if settings::cgroup() { cgroup::memory_limit() } else { None };
     // The rest is for memory that is not the allocator's: stacks, code, the page cache.
     replace(before, limit.map_or(usize::MAX, |limit| (limit - limit / 10).max(1)))
@@ -95,9 +94,10 @@ fn replace(before: usize, soft: usize) -> usize {
 /// Looks the control group's limit up again, because it may change while processes run. It may have been raised because
 /// it is passed.
 pub fn refresh() {
-    let known = SOFT.load(Ordering::Relaxed) != 0;
-    if known && settings::limit_soft() == LimitOrAuto::AUTO && state() != BUSY {
-        look_up();
+    // First, and acquire: the program sets its option before this word.
+    let known = SOFT.load(Ordering::Acquire);
+    if known != 0 && settings::limit_soft() == LimitOrAuto::AUTO && state() != BUSY {
+        look_up(known);
     }
 }
 
@@ -242,6 +242,9 @@ mod tests {
             let both = || (SOFT.load(Ordering::Relaxed), WATCH.load(Ordering::Relaxed));
             set_soft(SOFT_LIMIT, SOFT_LIMIT);
             assert_eq!(replace(0, 2 * SOFT_LIMIT), SOFT_LIMIT);
+            assert_eq!(both(), (SOFT_LIMIT, SOFT_LIMIT));
+            // It was not known yet, and was set before the files were read.
+            assert_eq!(look_up(0), SOFT_LIMIT);
             assert_eq!(both(), (SOFT_LIMIT, SOFT_LIMIT));
             assert_eq!(replace(SOFT_LIMIT, 2 * SOFT_LIMIT), 2 * SOFT_LIMIT);
             assert_eq!(both(), (2 * SOFT_LIMIT, 2 * SOFT_LIMIT));
