@@ -48,7 +48,11 @@ static DATA: AtomicUsize = AtomicUsize::new(0);
 pub fn apply() {
     let before = SOFT.load(Ordering::Relaxed);
     match settings::limit_soft() {
-        LimitOrAuto::AUTO => set_soft(0, CGROUP_FROM),
+        LimitOrAuto::AUTO => {
+            set_soft(0, CGROUP_FROM);
+            // If the last one is passed: this may be the same one.
+            is_over();
+        }
         0 => set_soft(usize::MAX, usize::MAX),
         soft => set_soft(soft, soft),
     }
@@ -287,6 +291,23 @@ mod tests {
             set(SOFT_LIMIT);
             assert!(!begin() && is_over(), "the same one");
             set(SOFT_LIMIT / 2);
+            assert!(begin(), "another one");
+        });
+    }
+
+    #[test]
+    fn the_control_groups_limit_that_is_set_again_is_the_same() {
+        alone!(the_control_groups_limit_that_is_set_again_is_the_same, || {
+            const FILE: &str = "sys/fs/cgroup/memory.max";
+            let fake = Fake::new(&[("proc/self/cgroup", "0::/\n"), (FILE, "100000000\n")]);
+            assert_eq!(soft(), 90_000_000);
+            ledger::HUGE.store(150_000_000, Ordering::Relaxed);
+            assert!(begin());
+            end(true);
+            apply();
+            assert!(!begin() && is_over());
+            fake.write(FILE, "110000000\n");
+            apply();
             assert!(begin(), "another one");
         });
     }
