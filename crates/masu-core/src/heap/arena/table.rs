@@ -97,12 +97,13 @@ pub fn locked<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Takes back a heap that has no blocks any more.
+/// Takes back a heap that has no blocks any more. A free may have ended it, and waits for no fork: if one stands still,
+/// the heap is lost.
 pub fn release(heap: &'static Arena) {
-    let _guard = TABLE_LOCK.lock();
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+    let Some(_guard) = TABLE_LOCK.enter() else { return };
     heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
     FREE_LIST.store(index_of(heap.id()), Ordering::Relaxed);
-    LIVE.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// Calls `f` with every heap ever made.
@@ -129,4 +130,38 @@ pub fn lock_for_fork() -> &'static Lock {
 /// The heaps' locks, for a fork that holds the table's.
 pub fn heap_locks_for_fork() -> impl Iterator<Item = &'static Lock> {
     all().map(Arena::lock_for_fork)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::fork;
+    use crate::own_process::alone;
+    use std::sync::Barrier;
+
+    /// The free that ends one may hold what the fork waits for.
+    #[test]
+    fn the_end_of_a_heap_waits_for_no_fork() {
+        alone!(the_end_of_a_heap_waits_for_no_fork, || {
+            let heap = Arena::create().expect("memory for a heap");
+            let (stands_still, goes_on) = (Barrier::new(2), Barrier::new(2));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    TABLE_LOCK.acquire();
+                    fork::begin();
+                    // SAFETY: taken above, and the fork has begun.
+                    unsafe { TABLE_LOCK.mark_fork() };
+                    stands_still.wait();
+                    goes_on.wait();
+                    fork::end();
+                    // SAFETY: taken above.
+                    unsafe { TABLE_LOCK.release() };
+                });
+                stands_still.wait();
+                release(heap);
+                goes_on.wait();
+            });
+            assert_eq!(live(), 0);
+        });
+    }
 }
