@@ -79,13 +79,15 @@ pub fn soft() -> usize {
 fn look_up(before: usize) -> usize {
     let limit = if settings::cgroup() { cgroup::memory_limit() } else { None };
     // The rest is for memory that is not the allocator's: stacks, code, the page cache.
-    replace(before, limit.map_or(usize::MAX, |limit| (limit - limit / 10).max(1)))
+    let soft = limit.map_or(usize::MAX, |limit| (limit - limit / 10).max(1));
+    replace(before, soft, soft)
 }
 
-/// Puts a soft limit in force in place of another one. Returns that which is.
-fn replace(before: usize, soft: usize) -> usize {
+/// Puts a soft limit in force in place of another one, at which a thread must look when more than `watch` bytes are in
+/// use. Returns that which is in force.
+fn replace(before: usize, soft: usize, watch: usize) -> usize {
     // First: the program sets the limit before this word, so that what it sets stays.
-    WATCH.store(soft, Ordering::Relaxed);
+    WATCH.store(watch, Ordering::Relaxed);
     match SOFT.compare_exchange(before, soft, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => soft,
         Err(set) => {
@@ -153,10 +155,10 @@ pub fn end(over: bool) {
     STATE.store(if over { OVER } else { BELOW }, Ordering::Release);
 }
 
-/// No thread need look before `room` bytes more than `used` are in use.
-pub fn watch_from(used: usize, room: usize) {
+/// No thread need look before `room` bytes more than `used` are in use, as long as the limit is `soft`.
+pub fn watch_from(soft: usize, used: usize, room: usize) {
     LOOKED_AT.store(used, Ordering::Relaxed);
-    WATCH.store(used.saturating_add(room), Ordering::Relaxed);
+    replace(soft, soft, used.saturating_add(room));
 }
 
 /// In a fork's child no thread is handling the limit.
@@ -219,22 +221,37 @@ mod tests {
             set_soft(SOFT_LIMIT, SOFT_LIMIT);
             ledger::HUGE.store(10 * SOFT_LIMIT, Ordering::Relaxed);
             assert!(begin());
-            watch_from(used(), SOFT_LIMIT / 16);
+            watch_from(SOFT_LIMIT, used(), SOFT_LIMIT / 16);
             end(false);
             assert!(!begin());
             ledger::HUGE.store(SOFT_LIMIT / 2, Ordering::Relaxed);
             assert!(!begin());
             ledger::HUGE.store(SOFT_LIMIT + 1, Ordering::Relaxed);
             assert!(begin());
-            watch_from(used(), SOFT_LIMIT / 16);
+            watch_from(SOFT_LIMIT, used(), SOFT_LIMIT / 16);
             end(false);
             assert!(!begin());
             // Some of it, while more than the limit is in use all the time.
             ledger::HUGE.store(10 * SOFT_LIMIT, Ordering::Relaxed);
             assert!(begin());
-            watch_from(used(), SOFT_LIMIT / 16);
+            watch_from(SOFT_LIMIT, used(), SOFT_LIMIT / 16);
             end(false);
             ledger::HUGE.store(5 * SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+        });
+    }
+
+    /// The thread that looks does not know of it.
+    #[test]
+    fn a_limit_that_is_set_while_another_one_is_seen_to_holds() {
+        alone!(a_limit_that_is_set_while_another_one_is_seen_to_holds, || {
+            const HIGHER: usize = 10 * SOFT_LIMIT;
+            set_soft(HIGHER, HIGHER);
+            ledger::HUGE.store(HIGHER + SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+            set_soft(SOFT_LIMIT, SOFT_LIMIT);
+            watch_from(HIGHER, used(), SOFT_LIMIT);
+            end(false);
             assert!(begin());
         });
     }
@@ -245,12 +262,12 @@ mod tests {
         alone!(what_the_program_sets_stays_while_the_control_group_is_looked_up, || {
             let both = || (SOFT.load(Ordering::Relaxed), WATCH.load(Ordering::Relaxed));
             set_soft(SOFT_LIMIT, SOFT_LIMIT);
-            assert_eq!(replace(0, 2 * SOFT_LIMIT), SOFT_LIMIT);
+            assert_eq!(replace(0, 2 * SOFT_LIMIT, 2 * SOFT_LIMIT), SOFT_LIMIT);
             assert_eq!(both(), (SOFT_LIMIT, SOFT_LIMIT));
             // It was not known yet, and was set before the files were read.
             assert_eq!(look_up(0), SOFT_LIMIT);
             assert_eq!(both(), (SOFT_LIMIT, SOFT_LIMIT));
-            assert_eq!(replace(SOFT_LIMIT, 2 * SOFT_LIMIT), 2 * SOFT_LIMIT);
+            assert_eq!(replace(SOFT_LIMIT, 2 * SOFT_LIMIT, 2 * SOFT_LIMIT), 2 * SOFT_LIMIT);
             assert_eq!(both(), (2 * SOFT_LIMIT, 2 * SOFT_LIMIT));
         });
     }

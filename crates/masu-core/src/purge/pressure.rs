@@ -30,7 +30,7 @@ fn relieve() {
         let resident = if settings::cgroup() { cgroup::resident() } else { None };
         match resident.filter(|&resident| resident <= soft) {
             Some(resident) => {
-                limit::watch_from(used, ((soft - resident) / SOFT_LOOKS).max(SOFT_STEP));
+                limit::watch_from(soft, used, ((soft - resident) / SOFT_LOOKS).max(SOFT_STEP));
                 over = false;
             }
             None => {
