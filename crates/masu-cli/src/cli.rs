@@ -25,18 +25,18 @@ use crate::{doctor, export, prof, see, translate, unit};
     disable_help_subcommand = true,
     after_help = "\
 Examples:
-  masu run -- ruby app.rb               any program, unchanged
-  masu run --stats -- sort big.txt      statistics on stderr at exit
+  masu run -- ruby app.rb               run any program, unchanged
+  masu run --stats -- sort big.txt      print statistics to stderr at exit
   masu run --conf decay:2s -- ./server  keep freed memory for two seconds
-  masu demo                             the effect of masu on a service's memory
+  masu demo                             see what masu does to a service's memory
   masu bench -- ./my-program            compare masu with other allocators
-  masu prof -- ./my-program             the code that allocates the memory in use
+  masu prof -- ./my-program             find the code that allocates the memory in use
   masu doctor -p $(pidof ruby)          check whether masu takes effect there
-  masu explain $(pidof ruby)            what its memory consists of
-  masu watch -- ruby app.rb             its memory over time
-  masu export                           metrics of every process, for Prometheus
-  masu unit nginx                       a systemd service on masu
-  masu translate MALLOC_CONF=thp:never  another allocator's options
+  masu explain $(pidof ruby)            see what a process's memory consists of
+  masu watch -- ruby app.rb             chart a program's memory over time
+  masu export                           serve metrics of every process to Prometheus
+  masu unit nginx                       run a systemd service on masu
+  masu translate MALLOC_CONF=thp:never  translate another allocator's options
 
 `masu run --help` lists the configuration keys and the exit codes."
 )]
@@ -108,8 +108,8 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Run a program with masu as its malloc.
 ///
-/// Puts libmasu.so in front of LD_PRELOAD and executes the program in this process. Signals, the terminal and
-/// the exit status are therefore the program's own. Its child processes inherit masu.
+/// Adds libmasu.so to the front of LD_PRELOAD and replaces itself with the program, so signals, the terminal and the
+/// exit status are the program's own. Child processes inherit masu.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -124,46 +124,46 @@ Configuration keys with their defaults (size: 512KiB, 4MiB; time: 500ms, 2s, nev
   decay:500ms             how long freed memory is kept before it is returned
   budget:4MiB             unused memory above which a background thread may start
   background_thread:auto  auto, on, off
-  run_cache:1MiB          medium blocks that each thread caches
-  huge_cache:1GiB         freed huge blocks that are kept until they decay
-  retain_full:32          full spans that a thread keeps once others allocate too
-  huge_pages:1            use pages of 2 MiB for growing heaps and filled blocks
-  huge_pages_from:32MiB   memory in use from which a growing heap has them
-  populate:0              fault fresh memory in when it is taken
+  run_cache:1MiB          freed medium blocks that each thread caches
+  huge_cache:1GiB         freed huge blocks kept until they decay
+  retain_full:32          full spans a thread keeps once other threads allocate too
+  huge_pages:1            back growing heaps and filled blocks with 2 MiB pages
+  huge_pages_from:32MiB   memory in use above which a growing heap gets 2 MiB pages
+  populate:0              fault memory in when it is taken from the system
   limit_soft:auto         above this much in use, free memory is returned at once
   limit_hard:0            above this much in use, malloc fails
-  cgroup:1                heed limits and pressure of the control group
-  show_stats:0            statistics at exit: text or json
+  cgroup:1                follow the control group's limits and memory pressure
+  show_stats:0            print statistics at exit: text or json
   stats_file:stderr       the file for statistics; %p is the process ID
   prof:0                  take a heap profile from the start
-  prof_rate:512KiB        bytes between two samples of the profile, on average
+  prof_rate:512KiB        average number of bytes between two profile samples
   prof_file:none          the file for the profile at exit; %p is the process ID
   observe:0               let your other processes read this one under Yama
   verbose:0               print the effective configuration to stderr at start
   show_errors:1           print a line to stderr for bad options and bad frees
   on_error:abort          after a bad free: abort, report, ignore
   hardened:0              use the hardened heap for every block
-  quarantine_random:16KiB freed hardened blocks in the random quarantine, by size
-  quarantine_queue:16KiB  freed hardened blocks in the queue behind it
+  quarantine_random:16KiB size of the random quarantine for freed hardened blocks
+  quarantine_queue:16KiB  size of the queue behind that quarantine
   guard_slabs:8           make one hardened slab in this many inaccessible
   hardened_tags:auto      memory tagging on AArch64: auto, on, off
-  block_stacks:0          record stacks of each hardened block for reports
+  block_stacks:0          record stack traces of each hardened block for reports
   show_leaks:0            with block_stacks: report blocks in use at exit
-  guard:off               place small blocks between inaccessible pages: 1/5000
-  guard_slots:256         places for guarded blocks, freed ones included
-  guard_report:1          report faults near guarded blocks, with stacks
+  guard:off               share of small blocks between inaccessible pages: 1/5000
+  guard_slots:256         number of guarded blocks, including freed ones
+  guard_report:1          report faults near guarded blocks, with stack traces
   guard_file:none         the file for these reports; %p is the process ID
 
 Exit codes:
-  the program's own; if it could not be started
+  the program's own, or, if it could not be started:
   2 wrong command line       125 masu cannot serve this program
   126 not executable         127 not found")]
 pub struct Run {
-    /// Options for masu, `key:value,…`; they override the environment, and the options below override them
+    /// Options for masu, as `key:value,…`; they override the environment and yield to the options below
     #[arg(long, value_name = "KEY:VALUE,…")]
     pub conf: Vec<String>,
 
-    /// Hard limit: malloc fails rather than have more memory in use than this
+    /// Hard limit on memory in use: an allocation that would exceed it fails
     #[arg(long, value_name = "SIZE")]
     pub limit: Option<String>,
 
@@ -173,14 +173,14 @@ pub struct Run {
 
     /// A named set of values for all options
     ///
-    /// One of default, low-memory, throughput, container, realtime, hardened, debug. A name with @1 stands for the
-    /// values of this version, in later versions too. Options that are set individually override the policy.
+    /// One of default, low-memory, throughput, container, realtime, hardened, debug. NAME@1 keeps the values of this
+    /// version in later versions. Options set individually override the policy.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
-    /// Print statistics when the program exits, to stderr or to FILE; %p in its name is the process ID
+    /// Print statistics at exit, to stderr or to FILE; %p in FILE stands for the process ID
     ///
-    /// FILE is truncated first. Every process that the program starts appends its own statistics when it exits.
+    /// FILE is truncated first. Each child process appends its own statistics when it exits.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub stats: Option<Option<PathBuf>>,
 
@@ -201,7 +201,7 @@ pub struct Run {
 /// Show the effect of masu on a service's memory.
 ///
 /// Runs a service that loads documents and then rests, once on the system's malloc and once on masu. Shows its
-/// memory over time, how much of it is returned, and its processor time. This takes about nine seconds.
+/// memory over time, how much of it is returned, and its processor time. Takes about nine seconds.
 #[derive(Args)]
 pub struct Demo {
     /// Run the service on this library instead of the libmasu.so that belongs to this command
@@ -216,9 +216,9 @@ pub struct Demo {
 #[cfg(feature = "bench")]
 /// Compare masu with other allocators on a program.
 ///
-/// Runs the program in turn under masu, the system's malloc and every other allocator that is installed. Compares
-/// time and memory, and says which allocator wins, by how much, and whether the difference exceeds the noise. The
-/// program has to print the same and to exit with the same status under each of them.
+/// Runs the program in turn under masu, the system's malloc and every other installed allocator. Compares time and
+/// memory: which allocator wins, by how much, and whether the difference exceeds the noise. The program must print the
+/// same output and exit with the same status under each allocator.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -237,12 +237,12 @@ file, every run reads it from the start; otherwise the program gets no input.
 
 Exit codes:
   0 measured                 1 measured, but a program misbehaved under one of the allocators
-  2 wrong command line       125 the program cannot be measured or fails by itself, or the results cannot be written
+  2 wrong command line       125 the program cannot be measured, it fails by itself, or the results cannot be written
   126 not executable         127 not found
-  124 the time was up before every allocator had run; the results so far are reported
+  124 the time ran out before every allocator had run; the results so far are reported
   130 interrupted; the results so far are reported")]
 pub struct Bench {
-    /// The other allocators: names, paths or NAME=PATH; `none` for no others
+    /// The allocators to compare with: names, paths or NAME=PATH; `none` for none
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub against: Option<Vec<String>>,
 
@@ -250,7 +250,7 @@ pub struct Bench {
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=u16::MAX.into()))]
     pub rounds: Option<u16>,
 
-    /// Finish within this time in all, such as 30s or 5m [default: as long as it takes; quick: 150s]
+    /// Finish within this total time, such as 30s or 5m [default: no limit; quick: 150s]
     #[arg(long, value_name = "T", value_parser = race::duration)]
     pub time: Option<Duration>,
 
@@ -266,7 +266,7 @@ pub struct Bench {
     #[arg(short, long)]
     pub ignore_failure: bool,
 
-    /// Count instructions under callgrind too; this needs valgrind and takes fifty times as long
+    /// Also count instructions with callgrind; this needs valgrind and takes fifty times as long
     #[arg(long)]
     pub instructions: bool,
 
@@ -274,15 +274,15 @@ pub struct Bench {
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     pub suite: Option<Vec<String>>,
 
-    /// Write a report as an HTML page; `-` is stdout, instead of the table
+    /// Write the report as an HTML page; `-` prints it to stdout instead of the table
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 
-    /// Write the raw results as JSON; `-` is stdout, instead of the table
+    /// Write the raw results as JSON; `-` prints them to stdout instead of the table
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Write the tables as Markdown; `-` is stdout, instead of the table
+    /// Write the tables as Markdown; `-` prints them to stdout instead of the table
     #[arg(long, value_name = "FILE")]
     pub md: Option<PathBuf>,
 

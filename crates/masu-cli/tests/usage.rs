@@ -190,6 +190,9 @@ fn manual_pages_are_written() {
     assert!(run.contains(".SH \"EXIT STATUS\"") && run.contains("decay:500ms"), "{run}");
     let bench = page("masu-bench.1");
     assert!(bench.contains(".SH EXAMPLES") && bench.contains("larson"), "{bench}");
+    for verb in ["doctor", "prof", "watch"] {
+        assert!(page(&format!("masu-{verb}.1")).contains(".SH \"EXIT STATUS\""), "{verb}");
+    }
     assert!(page("masu.1").contains(".TH masu 1"));
     // Options are shown with their values.
     assert!(run.contains("[\\fB\\-\\-limit\\fR \\fISIZE\\fR]"), "{run}");

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Check whether masu takes effect, and what prevents it.
+/// Check whether masu takes effect and, if not, why.
 ///
-/// Checks a command, running processes, or only this machine: the program's file, what the dynamic loader would do
-/// with it, the library, huge pages, overcommit, limits, the container. Each finding names the command or setting
-/// that fixes it. Nothing is changed, and the command is run only with --run.
+/// Checks a command, running processes, or just this machine: the program's file, what the dynamic loader would do with
+/// it, the library, huge pages, overcommit, limits, and the container. Each finding names the command or setting that
+/// fixes it. Changes nothing, and runs the command only with --run.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -23,18 +23,18 @@ Examples:
 Marks:
   ✓ as it should be    · worth knowing    ! could be better    ✗ a problem
 
-Exit codes, the highest of several processes':
+Exit codes (for several processes, the highest):
   0 masu takes effect, without problems
   1 masu takes no effect, or there is a problem; with --all: a process whose LD_PRELOAD names masu is not on it
   2 wrong command line, or no such process
-  125 the answer could not be written")]
+  125 the output could not be written")]
 pub struct Order {
     /// Check these processes
     #[arg(short, long = "pid", value_name = "PID", num_args = 0.., value_delimiter = ',', value_parser = crate::see::process,
           conflicts_with = "command")]
     pub process: Option<Vec<u32>>,
 
-    /// Show the allocator of every process on this machine that may be read
+    /// Show the allocator of every process on this machine that you may read
     #[arg(long, conflicts_with_all = ["process", "command"])]
     pub all: bool,
 
@@ -42,11 +42,11 @@ pub struct Order {
     #[arg(long, requires = "command", conflicts_with_all = ["process", "all"])]
     pub run: bool,
 
-    /// Write the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Print the JSON schema of the answer, or of --all's, and exit
+    /// Print the JSON schema of the result, or of --all's, and exit
     #[arg(long)]
     pub schema: bool,
 

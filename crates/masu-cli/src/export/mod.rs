@@ -35,11 +35,11 @@ use exposition::{Exposition, Form};
 use profile::Profiles;
 use routes::Routes;
 
-/// Serve metrics and profiles of every process on masu, for Prometheus.
+/// Serve Prometheus metrics and heap profiles of every process on masu.
 ///
 /// One exporter serves a machine, a pod or a container. It reads the processes from outside: they need no
-/// preparation and are not stopped. Requests change nothing in a process, except that a request for a profile switches
-/// sampling on for some seconds; --no-profiles refuses such requests.
+/// preparation and are not stopped. A request changes nothing in a process, with one exception: a request for a profile
+/// switches sampling on for a few seconds. --no-profiles refuses such requests.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -48,14 +48,14 @@ Examples:
   masu export --once > /var/lib/prometheus/node-exporter/masu.prom
 
 Paths:
-  /metrics                         OpenMetrics, or the older text format, as the reader asks
+  /metrics                         OpenMetrics, or the older text format, as the client asks
   /debug/pprof/allocs?pid=PID      profiles for Parca, Alloy and `go tool pprof`; also /heap and /delta_heap.
   /PID/debug/pprof/allocs          The process is sampled for ?seconds=N, by default 5. PID may be left out
                                    if only one process is on masu
   /healthz                         ok, while the exporter runs
   /                                the processes, with links
 
-Reading other users' processes takes root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+To read other users' processes, it needs root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
 docs/watch-a-fleet.md (in share/doc/masu or in the sources) lists the metrics.
 
 Exit codes:
@@ -66,20 +66,20 @@ pub struct Order {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9464")]
     pub listen: String,
 
-    /// Serve metrics, and refuse requests for profiles
+    /// Serve metrics only, and refuse requests for profiles
     #[arg(long)]
     pub no_profiles: bool,
 
-    /// Bytes between two samples of a profile, on average [default: 512KiB]
+    /// Average number of bytes between two samples of a profile [default: 512KiB]
     #[arg(long, value_name = "SIZE", conflicts_with = "no_profiles")]
     pub rate: Option<String>,
 
-    /// List at most this many processes, the largest; the others are only counted
+    /// List only this many processes, the largest ones; the rest are only counted
     #[arg(long, value_name = "N", default_value_t = 500,
           value_parser = crate::see::whole::<usize>(0..=u32::MAX.into()))]
     pub most: usize,
 
-    /// Answer requests within this time with the same figures
+    /// Reuse figures that are not older than this
     #[arg(long, value_name = "T", default_value = "1s", value_parser = crate::see::duration)]
     pub max_age: Duration,
 

@@ -131,6 +131,7 @@ fn section(title: &str) -> (&str, Option<&str>) {
         "Exit codes" => ("EXIT STATUS", None),
         _ => match title.split_once(" (") {
             Some(("Configuration keys", note)) => ("CONFIGURATION KEYS", note.strip_suffix(')')),
+            Some(("Exit codes", note)) => ("EXIT STATUS", note.strip_suffix(')')),
             _ => (title, None),
         },
     }

@@ -47,10 +47,9 @@ const TOO_MUCH: u8 = 3;
 
 /// Show which code allocates the memory in use.
 ///
-/// Runs COMMAND on masu with a heap profile, takes the profile of a running process, or shows profiles that were
-/// written earlier. By default, it shows which code held the most memory at the peak. One block in every
-/// 512 KiB is sampled, which costs the program little. Each figure has a margin: the true value lies within it 95
-/// times in a hundred.
+/// Profiles COMMAND on masu, profiles a running process, or shows profiles written earlier. By default, shows the code
+/// that held the most memory at the peak. One block in every 512 KiB is sampled, which costs the program little. Each
+/// figure has a margin of error, at 95 % confidence.
 #[derive(Args)]
 #[command(
     override_usage = "masu prof [OPTIONS] -- COMMAND…
@@ -58,34 +57,36 @@ const TOO_MUCH: u8 = 3;
        masu prof [OPTIONS] FILE…",
     after_help = "\
 Examples:
-  masu prof -- ./server                     the stacks with the most memory at the peak
-  masu prof -p PID --for 30s                the same for what a running process allocates from now on
-  masu prof -p PID --growth --for 10m       what it allocates in ten minutes and still has in use then
+  masu prof -- ./server                     the stacks that hold the most memory at the peak
+  masu prof -p PID --for 30s                the same, for what a running process allocates in 30 seconds
+  masu prof -p PID --growth --for 10m       what it allocates in ten minutes and still uses at the end
   masu prof -p PID --retained               the code whose blocks keep free memory resident
   masu prof -o out.html -- ./server         a flame graph
   masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Pyroscope …
   masu prof --leaks -- ./server             what was still in use at the end
   masu prof --leaks --rate 1 --most 1MiB -- ./test    fail if that is more than 1 MiB
-  masu prof --raw a.prof -- ./server        keep the profile, to show it again:
+  masu prof --raw a.prof -- ./server        save the profile, to show it later:
   masu prof --lifetimes a.prof
-  masu prof --growth --base a.prof b.prof   what the second had in use beyond the first
+  masu prof --growth --base a.prof b.prof   what b has in use beyond a
 
-Child processes are profiled too; the report covers the process that had the most in use. Only the
-command itself is read at its very end. So name the program, not a shell that starts it.
+Child processes are profiled too; the report covers the process that had the most in use. Only COMMAND
+itself is read at its very end, so name the program, not a shell that starts it.
 
-Names need symbols: a program that is not stripped, or separate debugging information (packages such as
-libc6-dbg). Code without symbols appears as a file and an offset.
+Function names need symbols: a program that is not stripped, or separate debugging information (packages such
+as libc6-dbg). Code without symbols appears as a file and an offset.
 
-A running process needs no preparation and is not stopped: sampling is switched on in it, read from outside, and
-switched off again. Blocks that it allocated earlier are not seen.
+A running process needs no preparation and is not stopped: masu switches sampling on in it, reads the samples from
+outside, and switches sampling off again. Blocks allocated before that are not seen.
 
-Exit codes: the program's own; those of `masu run` if it cannot be started; 0 for a process or a file; 2 wrong
-command line, no such process, a process without masu, one that may not be read, or one that is already being
-profiled; 3 more is in use than --most allows; 125 no profile that --most could judge, or output that cannot be
-written."
+Exit codes:
+  the program's own, or those of `masu run` if it cannot be started; 0 for a process or a file
+  2 wrong command line, no such process, a process without masu, one that may not be read, or one already
+  being profiled
+  3 more is in use than --most allows
+  125 no profile that --most could judge, or the output could not be written"
 )]
 pub struct Prof {
-    /// Bytes between two samples, on average; a smaller rate is more exact and costs more [default: 512KiB]
+    /// Average number of bytes between two samples; a smaller number is more precise and costs more [default: 512KiB]
     #[arg(long, value_name = "SIZE")]
     pub rate: Option<String>,
 
@@ -94,15 +95,15 @@ pub struct Prof {
           conflicts_with_all = ["file", "command", "lib"])]
     pub pid: Option<u32>,
 
-    /// Profile the process for this long, such as 30s or 10m; Ctrl-C ends it sooner [default: 10s]
+    /// Profile the process for this long, such as 30s or 10m; Ctrl-C stops sooner [default: 10s]
     #[arg(long = "for", value_name = "T", conflicts_with_all = ["file", "command"], value_parser = crate::see::span)]
     pub span: Option<Duration>,
 
-    /// Show what was in use at the peak, when most was (the default)
+    /// Show what was in use at the peak of memory use (the default)
     #[arg(long, group = "view")]
     pub peak: bool,
 
-    /// Show what was in use at the end
+    /// Show what was still in use at the end
     #[arg(long, group = "view")]
     pub leaks: bool,
 
@@ -118,12 +119,12 @@ pub struct Prof {
     #[arg(long, group = "view")]
     pub lifetimes: bool,
 
-    /// With -p, show what was allocated during profiling and is still in use at the end; with --base, what was in use
-    /// beyond that
+    /// With -p, show what was allocated while profiling and is still in use at the end; with --base, show what is in
+    /// use beyond the base profile
     #[arg(long, group = "view")]
     pub growth: bool,
 
-    /// Show the code whose blocks in use keep free memory beside them resident
+    /// Show the code whose blocks in use keep the free memory around them resident
     #[arg(long, group = "view")]
     pub retained: bool,
 
@@ -131,7 +132,7 @@ pub struct Prof {
     #[arg(long, value_name = "FILE", requires = "growth")]
     pub base: Option<PathBuf>,
 
-    /// Write FILE, in the format that its name ends in: .pb.gz, .html, .svg, .folded, .prof or .txt
+    /// Write FILE in the format that its name ends in: .pb.gz, .html, .svg, .folded, .prof or .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Vec<PathBuf>,
 
@@ -159,7 +160,7 @@ pub struct Prof {
     #[arg(long, value_name = "PATH")]
     pub lib: Option<PathBuf>,
 
-    /// Profiles that were written earlier; they are shown one after the other
+    /// Profiles written earlier; they are shown one after the other
     #[arg(value_name = "FILE", conflicts_with_all = ["command", "rate", "lib"])]
     pub file: Vec<PathBuf>,
 

@@ -15,13 +15,13 @@ const TOO_MUCH: u8 = 1;
 /// The sum does not close.
 const OFF: u8 = 3;
 
-/// Show what the memory of a process consists of.
+/// Show what a process's memory consists of.
 ///
-/// Accounts for every resident byte of a process on masu: the program's blocks, free blocks beside them, what threads
-/// cache, free pages that are not yet returned, masu's own tables, and memory that is not masu's. Then advises what to
-/// do about it. The process is read from outside: it needs no preparation and is not stopped.
+/// Accounts for every resident byte of a process on masu: the program's blocks, the free blocks among them, thread
+/// caches, free pages not yet returned, masu's own tables, and memory that is not masu's. Then advises what to do. The
+/// process is read from outside: it needs no preparation and is not stopped.
 ///
-/// With --core, shows the stack on which a crashed process ended, and which block it accessed last.
+/// With --core, shows the stack of a crashed process and the block that it accessed last.
 #[derive(Args)]
 #[command(
     override_usage = "masu explain [--json] [--most PERCENT] [-p] PID
@@ -35,34 +35,34 @@ Examples:
   masu explain --core core.1234 --json | jq .fault
   masu explain --most 40 PID || echo 'masu holds more than 40 % of the RSS'
 
-The sum agrees with the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates heavily meanwhile,
-the best of five attempts is shown. A live block counts with its size class, not with the size requested.
+The parts add up to the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates heavily meanwhile, the
+best of five attempts is shown. A live block counts as its size class, not as the size requested.
 
 Exit codes:
   0 explained
   1 masu holds more than --most allows
   2 wrong command line, no such process, a process without masu, or one that may not be read
   3 the process changed too much for a sum within 1 %; the best attempt is shown
-  125 the answer could not be written"
+  125 the output could not be written"
 )]
 pub struct Order {
     #[command(flatten)]
     pub target: Target,
 
-    /// Read a core file instead of a process, and show the block that its fault was at
+    /// Read a core file instead of a process, and show the block at the faulting address
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "process",
           conflicts_with_all = ["alone", "option", "most"])]
     pub core: Option<PathBuf>,
 
-    /// Write the answer as JSON
+    /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
 
-    /// Exit with code 1 if what masu holds beside the program's blocks is more than this percentage of the RSS
+    /// Exit with code 1 if masu holds more than this percentage of the RSS on top of the program's blocks
     #[arg(long, value_name = "PERCENT", value_parser = super::percentage)]
     pub most: Option<f64>,
 
-    /// Print the JSON schema of the answer, or of --core's, and exit
+    /// Print the JSON schema of the result, or of --core's, and exit
     #[arg(long, group = "process")]
     pub schema: bool,
 }

@@ -42,7 +42,7 @@ pub struct Target {
     #[arg(value_name = "PID", value_parser = process, conflicts_with = "option")]
     alone: Option<u32>,
 
-    /// The process, as an option
+    /// The process, given as an option
     #[arg(short = 'p', long = "pid", value_name = "PID", value_parser = process)]
     option: Option<u32>,
 }

@@ -22,10 +22,10 @@ const LEAST: Duration = Duration::from_secs(1);
 
 /// Make a process return its free memory at once.
 ///
-/// A process returns free memory by itself after the decay time. This makes it return the memory now, including what
-/// threads cache: before a measurement, for example, or when memory is short. The process does it in its background
-/// thread, or when a malloc or free of any thread next takes a slow path. Calls that only use the thread's own lists
-/// take none. Nothing is stopped, and no signal is sent.
+/// A process returns free memory by itself after the decay time. This command makes it return the memory now, including
+/// what threads cache: before a measurement, for example, or when memory is short. The process does the work in its
+/// background thread, or in the next malloc or free that takes a slow path; calls that only use the thread's own lists
+/// take none. The process is not stopped and gets no signal.
 #[derive(Args)]
 #[command(
     override_usage = "masu purge [--wait T] [-p] PID",
@@ -38,13 +38,13 @@ Exit codes:
   0 returned
   1 not yet: the process will return the memory at its next malloc or free that takes a slow path
   2 wrong command line, no such process, a process without masu, or one that may not be written to
-  125 the answer could not be written"
+  125 the output could not be written"
 )]
 pub struct Order {
     #[command(flatten)]
     pub target: Target,
 
-    /// Wait for it at most this long, such as 500ms or 10s
+    /// Wait at most this long for the memory to be returned, such as 500ms or 10s
     #[arg(long, value_name = "T", default_value = "2s", value_parser = super::duration)]
     pub wait: Duration,
 }

@@ -12,8 +12,8 @@ use crate::printable::printable;
 
 /// Show the statistics of a running process.
 ///
-/// These are the statistics that `masu run --stats` prints when a process exits, as they are now. The process is read
-/// from outside: it needs no preparation and is not stopped.
+/// Prints at any time what `masu run --stats` prints when a process exits. The process is read from outside: it needs
+/// no preparation and is not stopped.
 #[derive(Args)]
 #[command(
     override_usage = "masu stats [--json] [-p] PID",
@@ -26,7 +26,7 @@ docs/statistics.md (in share/doc/masu or in the sources) explains each name.
 
 Exit codes:
   0 printed    2 wrong command line, no such process, a process without masu, or one that may not be read
-  125 the answer could not be written"
+  125 the output could not be written"
 )]
 pub struct Order {
     #[command(flatten)]

@@ -28,12 +28,12 @@ use crate::printable::printable;
 use crate::prof::output::check;
 use crate::wake::{Sender, Wake};
 
-/// Show a program's memory over time, and when memory is returned.
+/// Chart a program's memory over time.
 ///
-/// Starts a command on masu, or follows a running process, and reads its memory ten times a second. One chart shows
-/// what is resident, another what is free and not yet returned; a table shows when how much was returned. Child
-/// processes are included. Nothing is stopped, and a process needs no preparation. Watching ends with the program,
-/// with Ctrl-C, or after --for. A SIGINT or SIGTERM that a process sends is passed on to the command.
+/// Starts a command on masu, or follows a running process, and reads its memory ten times a second. One chart shows the
+/// resident memory, another the free memory not yet returned; a table lists when memory was returned, and how much.
+/// Child processes are included. A running process needs no preparation and is not stopped. Watching ends when the
+/// program ends, on Ctrl-C, or after --for. A SIGINT or SIGTERM that another process sends is passed on to the command.
 #[derive(Args)]
 #[command(
     override_usage = "masu watch [OPTIONS] -- COMMAND…
@@ -48,19 +48,20 @@ On a terminal, the chart of a process is redrawn every second. The chart of a co
 command ends, since the command may write to the terminal itself.
 
 Exit codes:
-  the command's own, or 128 plus the number of the signal that ended it; 0 if --for ended first; with -p: 0, or 2 if
-  there is no such process, it is not on masu, or it may not be read; 125 if the charts cannot be written"
+  the command's own, or 128 plus the number of the signal that ended it; 0 with -p, or if --for ended first
+  2 with -p: no such process, a process without masu, or one that may not be read
+  125 the charts could not be written"
 )]
 pub struct Order {
     /// Follow this process
     #[arg(short, long, value_name = "PID", value_parser = super::process, conflicts_with = "command")]
     pub pid: Option<u32>,
 
-    /// Stop watching after this long, such as 30s or 5m; a command goes on running
+    /// Stop watching after this long, such as 30s or 5m; the command keeps running
     #[arg(long = "for", value_name = "T", value_parser = super::span)]
     pub most: Option<Duration>,
 
-    /// Time between two readings
+    /// Time between readings
     #[arg(long, value_name = "T", default_value = "100ms", value_parser = super::duration)]
     pub every: Duration,
 

@@ -33,8 +33,8 @@ Examples:
   env $(masu translate --bare MALLOC_CONF=dirty_decay_ms:0) masu run -- ./server
 
 Exit codes:
-  0 every option is known    1 one is not; the nearest known one is named
-  2 wrong command line, or a variable of no known allocator    125 the answer could not be written")]
+  0 every option is known    1 an option is unknown; the nearest known one is named
+  2 wrong command line, or a variable of no known allocator    125 the output could not be written")]
 pub struct Translate {
     /// Print only the variables to set for `masu run`, one NAME=VALUE per line
     #[arg(long)]

@@ -22,8 +22,8 @@ use crate::library;
 
 /// Run a systemd service on masu, or stop doing so.
 ///
-/// Writes a drop-in file that preloads masu into the service. Nothing else is changed, and the service keeps running
-/// as it is until it is restarted.
+/// Writes a drop-in file that preloads masu into the service, and changes nothing else. The service runs unchanged
+/// until it is restarted.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +54,7 @@ pub struct Unit {
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
-    /// Options for masu, `key:value,…`
+    /// Options for masu, as `key:value,…`
     #[arg(long, value_name = "KEY:VALUE,…")]
     pub conf: Vec<String>,
 

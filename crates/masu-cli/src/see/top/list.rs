@@ -14,12 +14,12 @@ use serde::Serialize;
 pub enum Column {
     /// Resident memory
     Resident,
-    /// Memory of its live blocks
+    /// Memory in live blocks
     Live,
-    /// Free pages that are not yet returned
+    /// Free pages not yet returned
     #[value(alias = "free")]
     Dirty,
-    /// How fast it allocates
+    /// Rate of allocation
     Rate,
     /// Process ID
     Pid,

@@ -28,8 +28,8 @@ use list::List;
 
 /// List the processes on masu, with their memory.
 ///
-/// Lists each process on this machine, or in this container, that may be read: how much is resident, how much its
-/// blocks take, how much is free and not yet returned, how fast it allocates, and the trend. Nothing is stopped.
+/// For each process that you may read on this machine, or in this container, shows the resident memory, the memory of
+/// its live blocks, the free memory not yet returned, the rate of allocation, and the trend. No process is stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -55,7 +55,7 @@ pub struct Order {
     #[arg(long, value_enum, default_value_t = list::Column::Resident)]
     pub sort: list::Column,
 
-    /// Time between two readings
+    /// Time between readings
     #[arg(long, value_name = "T", default_value = "1s", value_parser = crate::see::duration)]
     pub every: Duration,
 }
