@@ -75,10 +75,11 @@ fn single(option: &str, key: &str, value: &str) -> Result<Variable, Failure> {
     match mistakes(&item)?.first() {
         Some(mistake) => Err(reject(mistake.trim_start_matches(&format!("{key}: ")))),
         None if value.is_empty() => Err(reject("the value is empty")),
-        None if key.starts_with("limit") && is_zero(value) => Err(reject(&format!(
-            "{value} sets no limit"
-        ))
-        .remedy(format!("leave {option} out; `{option} off` lifts one that the environment sets"))),
+        None if key.starts_with("limit") && is_zero(value) => {
+            Err(reject(&format!("{value} sets no limit")).remedy(format!(
+                "leave {option} out; `{option} off` removes one that the environment sets"
+            )))
+        }
         None => Ok((variable(key), value.into())),
     }
 }

@@ -73,8 +73,8 @@ fn system() -> String {
 
 fn introduction(system: &str) -> String {
     let what = format!(
-        "A service parses {} JSON documents with {} threads, drops all but one in {}, rests, does it again and rests. \
-         Only LD_PRELOAD differs.",
+        "A service parses {} JSON documents with {} threads, drops all but one in {}, and rests; then it does \
+         all that once more. Only LD_PRELOAD differs.",
         thousands(service::DOCUMENTS),
         service::WORKERS,
         service::CACHED,
@@ -176,7 +176,7 @@ fn conclusion(system: &str, on_system: &Figures, on_masu: &Figures) -> String {
     format!(
         "\n{BOLD}{:<12}{:>12}{:>13}{:>13}{:>19}{BOLD:#}\n{}{}\n\
          {BOLD}{}{BOLD:#}\n\
-         One run each: on a busy machine the times say little.\n\n\
+         One run each, so on a busy machine the times say little.\n\n\
          Your own program:        {} run -- PROGRAM\n\
          Is masu better for it?   {}\n",
         "",

@@ -74,7 +74,7 @@ pub fn in_file(binary: &Path, library: Option<&Library>) -> Vec<Obstacle> {
             let what = format!("cannot be read ({error}), so nothing about it was checked");
             obstacles.push(
                 Obstacle::new(READABLE, Unknown, what)
-                    .remedy("ask as a user who may read it, or with --run, which starts it"),
+                    .remedy("run this as a user who may read it, or with --run, which starts it"),
             );
             return obstacles;
         }
@@ -114,7 +114,7 @@ fn rights(gain: Gain) -> Obstacle {
     let what = format!("{how}, so the dynamic loader ignores LD_PRELOAD");
     Obstacle::new("program.rights", Weight::Stops, what).remedy(
         "run it as the user it changes to, or let the administrator name libmasu.so in\n\
-         /etc/ld.so.preload, which holds for every program of the system",
+         /etc/ld.so.preload, which applies to every program of the system",
     )
 }
 

@@ -33,7 +33,7 @@ pub fn warn_of_misplaced(arguments: &[OsString], verb: &Verb) {
     };
     let program = program.to_string_lossy();
     warn(&format!(
-        "`{option}` stands behind `{program}`, so {program} gets it\n  \
+        "`{option}` comes after `{program}`, so it goes to {program}\n  \
          for masu:        masu {name} {option} … -- {program} …\n  \
          for {program}, without this warning: masu {name} -- {program} … {option}"
     ));
@@ -61,7 +61,7 @@ pub fn program_for_verb(arguments: &[OsString], error: &clap::Error) -> Option<F
     let at = arguments.iter().position(|one| one == OsStr::new(word))?;
     let line: Vec<_> = arguments[at..].iter().map(|one| one.to_string_lossy()).collect();
     let line = line.join(" ");
-    Some(Failure::new(USAGE, format!("`{word}` is a program and no command of masu")).remedy(
+    Some(Failure::new(USAGE, format!("`{word}` is a program, not a command of masu")).remedy(
         format!("to run it on masu:  masu run -- {line}\nto compare:         masu bench -- {line}"),
     ))
 }

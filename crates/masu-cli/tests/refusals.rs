@@ -93,7 +93,7 @@ fn programs_that_change_the_user_or_group() {
     insta::assert_snapshot!(fixture.refused(fixture.run().arg(&program), 125), @r"
     masu: `privileged` runs as another user (set-user-ID), so the dynamic loader ignores LD_PRELOAD
       run it as the user it changes to, or let the administrator name libmasu.so in
-      /etc/ld.so.preload, which holds for every program of the system
+      /etc/ld.so.preload, which applies to every program of the system
     ");
     chown(&program, Some(0), Some(NOBODY)).unwrap();
     set_mode(&program, 0o2755);

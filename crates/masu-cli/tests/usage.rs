@@ -45,7 +45,7 @@ fn mistyped_command_lines() {
     let said = answer(&["rum", "ls"], 2).1;
     assert!(said.contains("'run'"), "{said}");
     insta::assert_snapshot!(answer(&["ls", "-l", "."], 2).1, @r"
-    masu: `ls` is a program and no command of masu
+    masu: `ls` is a program, not a command of masu
       to run it on masu:  masu run -- ls -l .
       to compare:         masu bench -- ls -l .
     ");
@@ -70,11 +70,11 @@ fn an_option_behind_the_program_goes_to_it_and_that_is_said() {
     let program = program.to_str().unwrap();
     let said = |arguments: &[&str]| fixture.ran(fixture.run().args(arguments));
     insta::assert_snapshot!(said(&[program, "--stats"]), @r"
-    masu: warning: `--stats` stands behind `program`, so program gets it
+    masu: warning: `--stats` comes after `program`, so it goes to program
       for masu:        masu run --stats … -- program …
       for program, without this warning: masu run -- program … --stats
     ");
-    assert!(said(&[program, "x", "--limit=1GiB"]).contains("`--limit=1GiB` stands behind"));
+    assert!(said(&[program, "x", "--limit=1GiB"]).contains("`--limit=1GiB` comes after"));
     for fine in
         [&["--", program, "--stats"][..], &[program, "--", "--stats"], &[program, "--rounds"]]
     {
@@ -120,7 +120,7 @@ fn mistyped_limits_and_policies() {
     "#);
     insta::assert_snapshot!(said(&["--limit", "0"]), @r"
     masu: --limit: 0 sets no limit
-      leave --limit out; `--limit off` lifts one that the environment sets
+      leave --limit out; `--limit off` removes one that the environment sets
     ");
     assert!(said(&["--soft-limit", "00 KiB"]).contains("--soft-limit: 00 KiB sets no limit"));
     insta::assert_snapshot!(said(&["--limit", ""]), @r#"masu: --limit: "" is not a size like 512MiB or off"#);

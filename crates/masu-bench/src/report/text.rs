@@ -191,7 +191,7 @@ pub fn header_lines(results: &Results) -> Vec<String> {
     lines.extend(partial(results).map(String::from));
     for aside in results.arms.iter().filter(|arm| arm.role == Role::Aside) {
         lines.push(format!(
-            "{} is shown and is nobody's best: there more than the allocator differs.",
+            "{} is shown but not ranked: more than the allocator differs there.",
             aside.name
         ));
     }

@@ -40,7 +40,7 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
         return Ok(0);
     }
     if order.instructions && program::find(OsStr::new(VALGRIND)).is_err() {
-        let problem = format!("--instructions counts by {VALGRIND}, which is not installed");
+        let problem = format!("--instructions needs {VALGRIND}, which is not installed");
         let remedy =
             format!("install it (apt-get install {VALGRIND}), or leave --instructions out");
         return Err(Failure::new(REFUSED, problem).remedy(remedy));
@@ -115,7 +115,7 @@ fn refuse_hopeless(results: &Results, plan: &Plan) -> Result<(), Failure> {
                          that is the same under every allocator",
                     ),
                 Broken::Exit { .. } | Broken::Signal { .. } => {
-                    refused.remedy("an earlier run of it ended otherwise")
+                    refused.remedy("an earlier run of it ended differently")
                 }
                 _ => refused,
             });

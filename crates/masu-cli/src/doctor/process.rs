@@ -180,7 +180,7 @@ pub fn mappings_of(root: &Root) -> io::Result<MemoryMaps> {
 
 fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {
     let cannot =
-        |why: &str| Failure::new(USAGE, format!("process {id} cannot be looked at: {why}"));
+        |why: &str| Failure::new(USAGE, format!("process {id} cannot be inspected: {why}"));
     let none = || see::failure(&masu_inspect::Error::NoProcess(id));
     match mappings_of(root) {
         Ok(maps) if !maps.0.is_empty() => Ok(maps),
@@ -203,7 +203,7 @@ fn privileges() -> &'static str {
     if geteuid().is_root() {
         masu_inspect::error::ROOT
     } else {
-        "ask as the user it runs as, or as root"
+        "run this as the process's user, or as root"
     }
 }
 
@@ -259,7 +259,7 @@ fn absent(
             ID,
             "It runs with more privileges than its caller, so the dynamic loader ignored LD_PRELOAD.",
         )
-        .fix("name libmasu.so in /etc/ld.so.preload, which holds for every program of the system");
+        .fix("name libmasu.so in /etc/ld.so.preload, which applies to every program of the system");
     }
     let exe = root.process_file("exe");
     let binary =

@@ -331,11 +331,8 @@ fn rivals(existing: &OsStr, preloaded: bool, masu: &Masu) -> Vec<Finding> {
 fn not_by_itself(program: &Program, library: &Library) -> Finding {
     let name = &program.name;
     let other = program.alone.as_ref().map_or("the C library's malloc", |s| &s.allocator);
-    Finding::note(
-        PRELOAD,
-        format!("Only `masu run` puts masu there: started by itself, `{name}` runs on {other}."),
-    )
-    .fix(format!("masu run -- {name}   or   export LD_PRELOAD={}", library.path.display()))
+    Finding::note(PRELOAD, format!("Without `masu run`, `{name}` runs on {other}."))
+        .fix(format!("masu run -- {name}   or   export LD_PRELOAD={}", library.path.display()))
 }
 
 fn ask_loader(program: &mut Program, shown: &str, value: &OsString, masu: &Masu) -> Vec<Finding> {
@@ -344,7 +341,7 @@ fn ask_loader(program: &mut Program, shown: &str, value: &OsString, masu: &Masu)
         return Vec::new();
     };
     let Some(trace) = loader::ask(Path::new(&interpreter), &program.binary, value) else {
-        let sentence = format!("The loader {interpreter} was not asked: it is not a known one.");
+        let sentence = format!("The loader {interpreter} is not a known one, so it was not asked.");
         return vec![Finding::note(ID, sentence).fix("masu doctor --run starts the program")];
     };
     let contents = Contents::read(&program.binary);

@@ -130,7 +130,7 @@ pub fn read(from: &mut impl Read, rest: &mut Vec<u8>) -> Result<Request, Nothing
             return Ok(request);
         }
         if rest.len() >= HEAD {
-            return refuse(431, "a request's head may have at most 16 KiB");
+            return refuse(431, "the head of a request may have at most 16 KiB");
         }
         match from.read(&mut piece) {
             Ok(0) | Err(_) => return Err(Nothing::Ended),
@@ -163,12 +163,12 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
         Some("GET") => false,
         Some("HEAD") => true,
         _ => {
-            return refuse(405, "only GET and HEAD are answered: nothing can be changed here");
+            return refuse(405, "only GET and HEAD are supported: nothing can be changed here");
         }
     };
     let has_body = header("Content-Length").is_some_and(|n| n.trim() != "0");
     if has_body || header("Transfer-Encoding").is_some() {
-        return refuse(413, "a request may have no body here");
+        return refuse(413, "a request must not have a body here");
     }
     let (path, query) =
         head.path.and_then(|path| path.split_once('?')).unwrap_or((head.path.unwrap_or("/"), ""));

@@ -130,7 +130,7 @@ impl Profiles {
         }
         let profile = self.take(process, what, span, gone).map_err(|trouble| refusal(&trouble))?;
         if gone() {
-            return Err(Answer::refusal(503, "the reader has disconnected"));
+            return Err(Answer::refusal(503, "the client has disconnected"));
         }
         let _turn = lock(&self.naming);
         pprof::encode(&profile, &Symbols::of(&profile), what.view()).map_err(|error| {

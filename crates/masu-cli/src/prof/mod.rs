@@ -272,7 +272,7 @@ fn has(profile: &Profile, view: View) -> Result<(), Failure> {
         ),
         View::Retained if profile.free.is_none() => (
             "what blocks retain",
-            "`masu prof --retained -p PID` and `masu prof --retained -- COMMAND` find that out, and --raw keeps it",
+            "`masu prof --retained -p PID` and `masu prof --retained -- COMMAND` record that, and --raw saves it",
         ),
         _ => return Ok(()),
     };

@@ -71,7 +71,7 @@ pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
             let _ = writeln!(text, "         … {} more", stack.len() - FRAMES);
         }
         if stack.is_empty() {
-            text.push_str("         (stacks without room in the table)\n");
+            text.push_str("         (stacks that the table had no room for)\n");
         }
     }
     if list.len() > STACKS {

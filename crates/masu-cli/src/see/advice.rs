@@ -120,7 +120,7 @@ fn spans(account: &Account) -> Option<Advice> {
                 others, or in a heap of their own (masu_heap_create, masu::Heap).";
     some(
         bytes,
-        "{} are free blocks beside live ones.",
+        "{} are free blocks among live ones.",
         why,
         todo.replace("PID", &account.process.to_string()),
     )
@@ -199,7 +199,7 @@ fn going(account: &Account, can_purge: bool) -> Option<Advice> {
             )
         }
     };
-    let what = "{} are free pages that are not yet returned to the system.";
+    let what = "{} are free pages not yet returned to the system.";
     some(bytes, what, why, todo.join(" "))
 }
 
@@ -208,7 +208,7 @@ fn ends(account: &Account) -> Option<Advice> {
     some(
         bytes,
         "{} are pages behind the ends of huge blocks.",
-        "They are the rest of huge pages that the blocks fill in part, or were left when blocks shrank.",
+        "They are the unused ends of huge pages that the blocks fill in part, or were left when blocks shrank.",
         "If that is too much, MASU_HUGE_PAGES=0 uses pages of 4 KiB only.",
     )
 }

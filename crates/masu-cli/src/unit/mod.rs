@@ -118,7 +118,7 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     if service.restricts_calls() {
         warn(&format!(
             "{} filters system calls; docs/syscalls.md (in share/doc/masu, or the sources) lists those that masu makes, and \
-             `masu doctor -p` looks at them",
+             `masu doctor -p` checks them",
             service.name
         ));
     }

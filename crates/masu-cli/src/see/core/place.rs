@@ -164,7 +164,7 @@ pub fn at(memory: &Memory, engines: &[Engine], address: u64) -> Result<Found, Er
     let known = engines.iter().find_map(|engine| of_tables(memory, engine, address).transpose());
     Ok(known.transpose()?.unwrap_or_else(|| match address {
         0..4096 => Found::none(What::Null, "a null pointer, or a field of one"),
-        _ => Found::none(What::Elsewhere, "this is not masu's memory"),
+        _ => Found::none(What::Elsewhere, "memory that is not masu's"),
     }))
 }
 
