@@ -98,7 +98,7 @@ setters! {
     /// Whether growing heaps, and huge blocks if the program filled the previous ones, use huge pages of 2 MiB. On by
     /// default.
     huge_pages(may: bool), huge_pages, true, "", may, "false";
-    /// Bytes in use from which a growing heap has huge pages. The default is 32 MiB.
+    /// Bytes in use above which a growing heap gets huge pages. The default is 32 MiB.
     ///
     /// # Panics
     /// If it is more than 128 TiB.
@@ -137,7 +137,7 @@ setters! {
     /// Whether the user's other processes, such as `masu explain`, may read this one even where the kernel allows only
     /// its parents to (Yama's `ptrace_scope` 1). Off by default.
     observe(may: bool), observe, true, "", may, "true";
-    /// Whether the configuration in force is written to stderr at start. Off by default.
+    /// Whether the effective configuration is written to stderr at start. Off by default.
     verbose(show: bool), verbose, true, "", show, "true";
     /// Whether mistakes, such as bad options and foreign frees, are reported on stderr. On by
     /// default.
@@ -175,9 +175,11 @@ setters! {
     /// Puts one in this many small blocks between inaccessible pages, so that an overrun or a use after free stops the
     /// program where it happens. 0, the default, means none.
     guard(one_in: usize), guard, one_in <= u32::MAX as usize, "guard of more than 1/4294967295", one_in, "5000";
-    /// Maximum number of such blocks at a time, freed ones included; at most half of them are live. The default is 256.
+    /// Maximum number of blocks between inaccessible pages at a time, freed ones included; at most half of them are
+    /// live. The default is 256.
     guard_slots(count: u32), guard_slots, true, "", count, "64";
-    /// Whether a fault near such a block is reported, by a handler that runs before the program's own. On by default.
+    /// Whether a fault near a block between inaccessible pages is reported, by a handler that runs before the program's
+    /// own. On by default.
     guard_report(tell: bool), guard_report, true, "", tell, "false";
 }
 

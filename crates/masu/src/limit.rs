@@ -61,8 +61,8 @@ pub fn set_soft_auto() {
     control::set_limit_soft(LimitOrAuto::AUTO);
 }
 
-/// Sets the hard limit, in bytes in use; `None` removes it. Allocations that would pass it fail:
-/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null, which collections report as an error
+/// Sets the hard limit, in bytes in use; `None` removes it. Allocations that would exceed it fail:
+/// [`alloc`](core::alloc::GlobalAlloc::alloc) returns null. Collections report that as an error
 /// from `try_reserve`; their other methods end the process. A reserve of a sixty-fourth of the
 /// limit, 1 to 8 MiB and at most an eighth, becomes available only after the first failure.
 ///
@@ -78,9 +78,9 @@ pub fn set_hard(limit: Option<usize>) {
     control::set_limit_hard(limit.map_or(0, |bytes| bytes.max(1)));
 }
 
-/// Has `callback` called with the bytes in use and the limit when use is above the soft limit even
-/// after everything free has gone back. It is called once for each crossing, and again only after
-/// use fell below seven eighths of the limit, or another limit was set. It replaces the previous callback.
+/// Sets the callback of the soft limit, in place of the previous one. It is called with the bytes in use and the limit
+/// when use is above the soft limit even after everything free has gone back: once for each crossing, and again only
+/// after use fell below seven eighths of the limit, or another limit was set.
 ///
 /// The callback runs inside the allocation that passed the limit, on the allocating thread. It may
 /// allocate and free, but must not wait for a lock that the allocating code may hold, nor unwind: a

@@ -19,7 +19,7 @@ use crate::{Config, process};
 use core::alloc::Layout;
 use core::hint;
 
-/// The engine as a program's allocator.
+/// masu as a program's global allocator.
 ///
 /// ```
 /// #[global_allocator]
@@ -28,11 +28,12 @@ use core::hint;
 /// ```
 ///
 /// Serves any size up to `isize::MAX` and any alignment up to 1 GiB. `Vec` and other collections
-/// grow in place, even with element types of large alignment. Memory fresh from the system is not
-/// zeroed again. All copies are the same allocator.
+/// grow in place, even with element types of large alignment. `alloc_zeroed` does not zero memory
+/// that is fresh from the system. All copies of the value are the same allocator.
 ///
 /// The first allocation starts the engine with the environment's configuration (`MASU_CONF`,
-/// `MASU_DECAY` and so on). Where the engine does not run (see the [crate](crate#where-it-runs)), it is the system's allocator.
+/// `MASU_DECAY` and so on). Where the engine does not run (see [the crate](crate#where-it-runs)), this is the system's
+/// allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Masu;
 
@@ -49,9 +50,9 @@ pub struct Masu;
 pub struct Configured(Config);
 
 impl Masu {
-    /// The allocator with a configuration that the environment of a run overrides. It takes effect
-    /// with the first allocation; if a program has two such allocators, the one that allocates
-    /// first configures both.
+    /// Returns the allocator with the program's own configuration, which the environment overrides.
+    /// The configuration takes effect with the first allocation. If a program has two such
+    /// allocators, the one that allocates first configures both.
     ///
     /// ```
     /// use masu::{Config, Configured, Masu};
@@ -65,9 +66,9 @@ impl Masu {
         Configured(config)
     }
 
-    /// With the feature `hardened`: the allocator with every block hardened from the first one on. Each is placed where
-    /// a bug in unsafe code, or in C code that allocates here, does the least harm and is found soonest. The
-    /// environment can add to it (`MASU_POLICY=debug`) or remove it (`MASU_HARDENED=off`).
+    /// With the feature `hardened`: returns the allocator with every block hardened, from the first one on. Each block
+    /// is placed where a bug in unsafe code, or in C code that allocates here, does the least harm and is found
+    /// soonest. The environment can add to it (`MASU_POLICY=debug`) or remove it (`MASU_HARDENED=off`).
     ///
     /// It is [`with_config`](Masu::with_config) with [`Policy::Hardened`](crate::Policy::Hardened); `docs/hardened.md`
     /// describes the guarantees and the costs. [`Heap::hardened`](crate::Heap::hardened) does the same for part of a

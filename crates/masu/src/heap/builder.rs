@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use masu_core::Arena;
 
-/// The settings of a new heap. From [`Heap::builder`].
+/// The settings of a new heap, from [`Heap::builder`].
 ///
 /// ```
 /// let heap = masu::Heap::builder().name("tenant").soft_limit(48 << 20).hard_limit(64 << 20).build()?;
@@ -37,8 +37,8 @@ impl HeapBuilder {
         self
     }
 
-    /// Sets the bytes of live blocks above which the heap keeps no free memory and calls
-    /// [`on_soft_limit`](Self::on_soft_limit).
+    /// Sets the soft limit: the bytes of live blocks above which the heap keeps no free memory and
+    /// calls [`on_soft_limit`](Self::on_soft_limit).
     ///
     /// ```
     /// let heap = masu::Heap::builder().soft_limit(1 << 20).build()?;
@@ -49,8 +49,9 @@ impl HeapBuilder {
         self
     }
 
-    /// Sets the maximum bytes: allocations beyond it fail with an error, as they do when out of
-    /// memory. A collection that grows and must move has its old and its new block for a moment, and both count.
+    /// Sets the hard limit: the most bytes that live blocks may take. Allocations beyond it fail,
+    /// as they do when memory is out. A collection that must move to grow holds its old and its new
+    /// block for a moment; both count.
     ///
     /// ```
     /// use masu::allocator_api2::boxed::Box;
@@ -65,10 +66,9 @@ impl HeapBuilder {
         self
     }
 
-    /// Sets a callback that runs each time an allocation takes the heap above its soft limit, on
-    /// the allocating thread, after the allocation; for allocations in a [`scope`](crate::scope),
-    /// when the scope ends. It does not run if the heap is below the limit again by then. It may use the heap. It must
-    /// not unwind: a panic ends the process.
+    /// Sets a callback that runs each time an allocation takes the heap above its soft limit. It runs on the allocating
+    /// thread, after the allocation or, for allocations in a [`scope`](crate::scope), when the scope ends; not if the
+    /// heap is below the limit again by then. It may use the heap. It must not unwind: a panic ends the process.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -49,7 +49,7 @@ use masu_core::Arena;
 /// The callback that runs when the soft limit is crossed.
 type OnSoftLimit = dyn Fn(&HeapStats) + Send + Sync;
 
-/// A separate heap, destroyed together with everything allocated in it.
+/// A separate heap. Dropping it frees everything allocated in it.
 ///
 /// `&Heap` is an allocator. A heap lives at least as long as every value in it; the borrow checker
 /// ensures that:
@@ -127,8 +127,8 @@ impl Heap {
     }
 
     /// With the feature `hardened`: makes a heap whose blocks are hardened, even if the process is not. It suits the
-    /// part of a program that reads untrusted input, or that calls C. It guards its blocks as
-    /// [`Policy::Hardened`](crate::Policy::Hardened) guards all of a process's:
+    /// part of a program that reads untrusted input, or that calls C. Its blocks are guarded as
+    /// [`Policy::Hardened`](crate::Policy::Hardened) guards all blocks of a process:
     ///
     /// - each lies in a randomly chosen slot of a slab that holds only blocks of its size class and of this heap;
     /// - it is followed by a canary, or above 8 KiB by an inaccessible page;
@@ -209,7 +209,7 @@ impl Heap {
         self.name.as_deref()
     }
 
-    /// Returns a number that no other live heap has. It stays the same, except at a [`reset`](Self::reset) after a
+    /// Returns the heap's number, which no other live heap has. It changes only in a [`reset`](Self::reset) after a
     /// [`scope`].
     ///
     /// ```

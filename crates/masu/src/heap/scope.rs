@@ -8,15 +8,18 @@
 use super::Heap;
 use masu_core::Scope;
 
-/// Runs `f`; meanwhile everything that the calling thread allocates from the global allocator
-/// [`Masu`](crate::Masu) comes from `heap` and counts towards it. A scope costs about 100 ns.
+/// Runs `f` with `heap` as the calling thread's memory: everything that the thread allocates from
+/// the global allocator [`Masu`](crate::Masu) comes from `heap` and counts towards its limits. A
+/// scope costs about 100 ns.
 ///
-/// Allocated blocks may be kept, moved and freed anywhere, even after the heap is gone: a dropped
-/// heap lives on, unlisted, until no block is left in it: a value that was leaked in it, by whatever way it was allocated,
-/// keeps its memory and its number for ever. A block belongs to its heap until
-/// it is freed, also if it is resized: a `Vec` or a `String` that grows after the scope does so in the heap, within
-/// its limits, and without any once the heap is gone. What makes a new block, as a hash map does, has it from wherever
-/// the thread then allocates. Blocks allocated before the scope stay where they are unless they must move.
+/// Blocks allocated in the scope may be kept, moved and freed anywhere, even after the heap is
+/// gone: a dropped heap lives on, unlisted, until no block is left in it. A value that was leaked
+/// in it, however it was allocated, keeps its memory and its number for ever.
+///
+/// A block belongs to its heap until it is freed, even if it is resized: a `Vec` or a `String` that
+/// grows after the scope grows in the heap, within its limits, or without limits once the heap is
+/// gone. A hash map that grows takes a new block instead, from wherever the thread allocates at
+/// that time. Blocks allocated before the scope stay where they are unless they must move.
 ///
 /// Scopes nest; the innermost counts. Other threads are not affected, and a scope does not carry
 /// over an `await`. Beyond the heap's hard limit the global allocator fails, which ends the process

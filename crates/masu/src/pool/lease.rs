@@ -10,8 +10,8 @@ use core::ptr::{NonNull, null_mut};
 
 /// How a pool makes its objects and what it does with returned ones.
 ///
-/// A closure that makes an object is a manager that leaves returned objects as they are; a pair of
-/// closures makes and resets.
+/// A closure makes objects, and leaves returned ones as they are. A pair of closures makes objects
+/// with the first and resets returned ones with the second.
 ///
 /// ```
 /// use masu::pool::{Manage, Pool};
@@ -68,7 +68,7 @@ impl<T, F: Fn() -> T, R: Fn(&mut T)> Manage for (F, R) {
     }
 }
 
-/// Leased objects that return to the pool, so that expensive setup is done once.
+/// A pool whose objects are leased and come back, so that expensive setup is done once.
 ///
 /// The object returned last is leased first. All live until the pool is dropped.
 ///

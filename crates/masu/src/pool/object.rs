@@ -9,7 +9,7 @@ use core::ops::{Deref, DerefMut};
 use core::pin::Pin;
 use core::ptr::NonNull;
 
-/// Objects that are made and dropped one by one, or all at once with the pool.
+/// A pool whose objects are dropped one by one, or all at once with the pool.
 ///
 /// Similar to Boost's `object_pool`, except that `destroy`, which walks the free list in Boost, is
 /// O(1).

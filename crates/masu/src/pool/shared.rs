@@ -28,8 +28,8 @@ impl<T> Default for Slot<T> {
 // SAFETY: zero is vacant; the link and the value of a slot on no stack are not read.
 unsafe impl<T> shared_pages::Slot for Slot<T> {}
 
-/// Objects that any number of threads lease at once, and may return on a thread other than the
-/// leasing one.
+/// A pool from which any number of threads lease objects at once. A lease may end on another
+/// thread.
 ///
 /// Leasing and giving back are two atomic operations each; threads wait for each other only while a
 /// page of slots is allocated. The object returned last is leased first.

@@ -15,8 +15,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! Nothing has to be set when the program starts: [`JemallocProfCtl::activate`] always works. There is nothing to lock
-//! either, so [`Shared::lock`] never waits.
+//! No option has to be set when the program starts: [`JemallocProfCtl::activate`] always works. There is nothing to
+//! lock either, so [`Shared::lock`] never waits.
 
 use super::{DEFAULT_RATE, Error};
 use crate::global;

@@ -1,8 +1,8 @@
 //! The heap profile: which parts of the program allocated the memory in use.
 //!
-//! At the default rate, one block in every 512 KiB on average is a sample, whose stack is kept and which stands for the
-//! others. A thread that allocates very heavily all the time is sampled less often: see [`start`]. The fast paths of
-//! allocation are the same instructions whether or not a profile is taken.
+//! At the default rate, masu samples one block for every 512 KiB allocated, on average. It keeps the block's stack, and
+//! the block stands for the others. A thread that allocates very heavily all the time is sampled less often: see
+//! [`start`]. The fast paths of allocation are the same instructions whether or not a profile is taken.
 //!
 //! ```
 //! # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -26,7 +26,7 @@
 //! `MASU_PROF=1` takes a profile from program start, and `MASU_PROF_FILE=/tmp/heap.%p` writes it at
 //! exit, for `masu prof FILE`; `masu prof -p PID` takes one from outside.
 //!
-//! A program that uses the crate `jemalloc_pprof` changes its import: [`jemalloc_pprof`] has its names.
+//! A program that uses the crate `jemalloc_pprof` only changes its import, to [`jemalloc_pprof`].
 
 pub mod jemalloc_pprof;
 
@@ -38,7 +38,7 @@ use std::string::String;
 use std::vec::Vec;
 use std::{fs, io};
 
-/// Average bytes between two samples, unless another rate is set: 512 KiB.
+/// The default rate: 512 KiB between two samples, on average.
 pub const DEFAULT_RATE: usize = engine::DEFAULT_RATE;
 
 /// Why a profile is unavailable.
@@ -106,10 +106,10 @@ impl From<Refused> for Error {
 
 /// Starts sampling, on average every `rate` bytes, or changes the rate. Existing samples stay.
 ///
-/// A smaller rate takes more samples, so figures are more accurate and cost more. From 64 KiB on it is the least
-/// distance: a thread that takes more than a sample in 600 µs, averaged over more than half a second, is sampled less
-/// often, and so are all threads together if they take more for each processor. Figures stay unbiased. Smaller rates are
-/// used as given. A rate of 1 samples every block, and so does 0, which is taken for 1.
+/// A smaller rate takes more samples: the figures are more accurate and cost more. A rate of 64 KiB or more is a
+/// minimum: a thread that takes more than a sample in 600 µs, averaged over more than half a second, is sampled less
+/// often, and so are all threads together if they take more than that for each processor. The figures stay unbiased.
+/// Smaller rates are used as given. A rate of 1 samples every block; 0 counts as 1.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -222,7 +222,7 @@ pub fn live_bytes() -> u64 {
 #[derive(Debug, Clone)]
 pub struct Snapshot(Profile);
 
-/// Takes the profile as it is now. Stops no thread, and takes time in proportion to the number of sampled stacks.
+/// Returns the profile as it is now. Stops no thread, and takes time in proportion to the number of sampled stacks.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

@@ -4,7 +4,8 @@ use super::entry::VacantEntry;
 use super::iter::Drain;
 use super::table::Table;
 
-/// Values of one type under `usize` keys that the slab chooses, at addresses that never change.
+/// A collection of values of one type, under `usize` keys that it chooses, at addresses that never
+/// change.
 ///
 /// ```
 /// use masu::Slab;

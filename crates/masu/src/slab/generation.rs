@@ -5,7 +5,8 @@ use super::table::{Place, Table};
 use core::fmt;
 use core::ops::{Index, IndexMut};
 
-/// A slab whose keys find only their own value: a slot's next value has another generation.
+/// A slab whose keys find only their own value: once that is gone, the key misses, even if the slot
+/// has another value.
 ///
 /// It costs four bytes more for each slot than [`Slab`](super::Slab), and one more comparison for
 /// each access. Generations survive [`GenSlab::clear`] and the release of pages. They wrap around:

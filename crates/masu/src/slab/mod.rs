@@ -2,21 +2,23 @@
 //!
 //! | type | keys | for |
 //! |---|---|---|
-//! | [`Slab`] | `usize`, reused | what the `slab` crate is used for |
+//! | [`Slab`] | `usize`, reused | a replacement for the `slab` crate |
 //! | [`PinSlab`] | `usize`, reused | values that must not move while they live: futures, intrusive nodes |
 //! | [`GenSlab`] | [`Key`]: index and generation | keys that outlive their values and must then miss |
-//! | [`SharedSlab`] | [`Key`] | threads that insert, read and remove without a lock around it |
+//! | [`SharedSlab`] | [`Key`] | many threads that insert, read and remove, without a lock around it |
 //!
 //! # How values are stored
 //!
-//! Values lie in pages. The first has the requested capacity; if none was requested, it has the capacity that recent
-//! slabs of the same kind of value needed, up to 512 KiB, or about a kibibyte if there were none. So slabs that are
+//! Values lie in pages. The first page has the requested capacity. If none was requested, it has the capacity that
+//! recent slabs of the same kind of value needed, up to 512 KiB, or about a kibibyte if there were none: slabs that are
 //! made again and again have one page each. Each further page is as large as all before it together, so a slab of `n`
 //! values has at most `log2 n` pages. If no capacity was requested, the second page is larger if that brings both to 8
 //! KiB: only the parts of a page that hold values are touched. Growing adds a page: nothing is copied, no address
-//! changes and no insertion waits for a copy of everything. A slot is as large as the value; four bytes beside it say
-//! that it is occupied, or which vacant key comes next, and iteration examines eight of these at once. That limits a
-//! slab to 2³² − 2 values, and one that grows to the last size of which the double is not more than that.
+//! changes, and no insertion waits for a copy of everything.
+//!
+//! A slot is as large as the value. Four bytes beside it say that it is occupied, or which vacant key comes next;
+//! iteration examines eight of these at once. They limit a slab to 2³² − 2 values, and a slab that grows to the largest
+//! of its sizes whose double is not more than that.
 //!
 //! A page's memory is not written before it is needed. It comes from masu's engine, whether or not
 //! masu is the global allocator. It goes back there with the slab, by [`Slab::shrink_to_fit`], by
@@ -35,8 +37,8 @@
 //! Insertion, access and removal are O(1); an insertion that grows allocates one page and touches
 //! one slot of it. Iteration is O(n + capacity / 8).
 //!
-//! The interface is that of the `slab` crate 0.4, so switching only requires changing the import.
-//! Keys are given out in the same order: the key freed last is reused first, then the keys ascend.
+//! The interface is that of version 0.4 of the `slab` crate: to switch, change the import. Keys are
+//! given out in the same order: the key freed last is reused first, then the keys ascend.
 
 mod build;
 mod cursor;

@@ -58,8 +58,8 @@ struct Shard<T> {
     live: AtomicUsize,
 }
 
-/// Values under keys, which any number of threads insert, read and remove at once, at addresses
-/// that never change.
+/// A slab in which any number of threads insert, read and remove values at once, at addresses that
+/// never change.
 ///
 /// Reading is an atomic addition and subtraction, insertion and removal a few atomic operations
 /// more; threads wait for each other only while a page is allocated. Slots are spread over eight
