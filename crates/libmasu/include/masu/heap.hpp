@@ -4,7 +4,7 @@
 //   std::pmr::vector<int> numbers(&heap);
 //   heap.allocated();                           bytes in its live blocks
 //
-// The program is linked with masu (pkg-config masu, CMake's masu::masu), or masu is preloaded.
+// Link the program with masu (pkg-config masu, CMake's masu::masu), or preload masu.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef MASU_HEAP_HPP
@@ -40,17 +40,17 @@ class heap final : public std::pmr::memory_resource {
     heap &operator=(const heap &) = delete;
     ~heap() override { masu_heap_destroy(heap_); }
 
-    // Bytes in live blocks, by their usable sizes.
+    // Bytes in live blocks, counted by usable size.
     std::size_t allocated() const noexcept { return masu_heap_allocated(heap_); }
-    // Maximum bytes in live blocks; SIZE_MAX means no limit.
+    // The limit on the bytes in live blocks; SIZE_MAX means no limit.
     std::size_t limit() const noexcept { return masu_heap_limit(heap_); }
-    // Sets that limit. Allocations beyond it throw std::bad_alloc; nothing is freed.
+    // Sets that limit. Allocations beyond it throw std::bad_alloc; existing blocks stay.
     void set_limit(std::size_t bytes) { check(masu_heap_set_limit(heap_, bytes), "masu::heap::set_limit"); }
     // Frees all blocks. Nothing in the heap may be used or destroyed afterwards.
     void reset() { check(masu_heap_reset(heap_), "masu::heap::reset"); }
     // Gives the heap's free memory back to the system.
     void trim() noexcept { masu_heap_trim(heap_); }
-    // The heap for the functions of masu.h.
+    // The same heap, for the functions of masu.h.
     masu_heap native_handle() const noexcept { return heap_; }
 
   private:

@@ -1,4 +1,4 @@
-/* masu behind jemalloc's interface.
+/* jemalloc's interface, served by masu.
  *
  * Declares everything that <jemalloc/jemalloc.h> of jemalloc 5.3 declares, with the same values and
  * types, so a program written for jemalloc builds and links against libmasu. The directory
@@ -13,7 +13,7 @@
  * or use the header that the script writes; JEMALLOC_MANGLE then makes the plain names macros for
  * the prefixed ones, malloc and free among them.
  *
- * Differences from jemalloc are described at each name below and in the door's manual.
+ * docs/jemalloc.md and the comments below describe the differences from jemalloc.
  */
 #ifndef MASU_JEMALLOC_H
 #define MASU_JEMALLOC_H
@@ -55,13 +55,13 @@
                                          : ffs((int)((size_t)(a) >> 32)) + 31))
 /* Zero the memory; in rallocx and xallocx, the part beyond the previous usable size. */
 #define MALLOCX_ZERO ((int)0x40)
-/* Explicit thread caches are accepted and hold nothing. */
+/* Explicit thread caches are accepted, but hold nothing. */
 #define MALLOCX_TCACHE(tc) ((int)(((tc) + 2) << 8))
 #define MALLOCX_TCACHE_NONE MALLOCX_TCACHE(-1)
-/* An arena that "arenas.create" made; 0 is the common memory. */
+/* Allocate from the arena that "arenas.create" made; 0 is the memory shared by the whole process. */
 #define MALLOCX_ARENA(a) ((int)(((unsigned)(a) + 1) << 20))
 
-/* Instead of an arena's number: all arenas, and the destroyed ones. */
+/* In place of an arena's number: all arenas, or the destroyed ones. */
 #define MALLCTL_ARENAS_ALL 4096
 #define MALLCTL_ARENAS_DESTROYED 4097
 
@@ -110,13 +110,13 @@ JEMALLOC_EXPORT void MASU_JEMALLOC_NAME(malloc_stats_print)(void (*write_cb)(voi
                                                             void *cbopaque, const char *opts)
     JEMALLOC_NOTHROW;
 
-/* Set by the program: where messages go; null means standard error. */
+/* Where messages go. The program may set it; null means standard error. */
 extern JEMALLOC_EXPORT void (*MASU_JEMALLOC_NAME(malloc_message))(void *cbopaque, const char *s);
-/* May be defined by the program: options, as in MALLOC_CONF. The library does not define it. */
+/* Options, as in MALLOC_CONF. The program may define it; the library does not. */
 extern JEMALLOC_EXPORT const char *MASU_JEMALLOC_NAME(malloc_conf);
 
 #ifdef MASU_JEMALLOC_PLAIN
-/* The standard names are the C library's to declare. */
+/* The C library's headers declare the standard names. */
 #include <malloc.h>
 void free_sized(void *ptr, size_t size) JEMALLOC_CXX_THROW;
 void free_aligned_sized(void *ptr, size_t alignment, size_t size) JEMALLOC_CXX_THROW;
@@ -139,10 +139,10 @@ JEMALLOC_EXPORT void *MASU_JEMALLOC_NAME(pvalloc)(size_t size) JEMALLOC_CXX_THRO
 JEMALLOC_EXPORT size_t MASU_JEMALLOC_NAME(malloc_usable_size)(void *ptr) JEMALLOC_CXX_THROW;
 #endif
 
-/* Extent hooks: functions of the program that supply arenas with memory, through "arenas.create" and
- * "arena.<i>.extent_hooks". Sizes are multiples of 2 MiB, and of 4 KiB pages for parts; true means refusal. All
- * except alloc may be null. The table is used for as long as its arena exists. Arena 0 accepts only the default
- * ones: EPERM. */
+/* Extent hooks: functions of the program that supply an arena with memory. Set them through "arenas.create" or
+ * "arena.<i>.extent_hooks". Extents are multiples of 2 MiB, parts of them multiples of 4 KiB. A hook that returns
+ * true refuses. All except alloc may be null. The table must stay valid for as long as its arena exists. Arena 0
+ * accepts only the default hooks and otherwise returns EPERM. */
 typedef struct extent_hooks_s extent_hooks_t;
 typedef void *(extent_alloc_t)(extent_hooks_t *hooks, void *new_addr, size_t size, size_t alignment,
                                bool *zero, bool *commit, unsigned arena_ind);

@@ -1,7 +1,7 @@
 /* What masu offers beyond the C library: separate heaps, blocks in batches, statistics.
  *
- * The functions are those that dlmalloc has beyond malloc, under names that begin with masu_. They are
- * inline and use malloc and jemalloc's interface, both of which libmasu exports.
+ * These are dlmalloc's functions beyond malloc, under names that begin with masu_. Most are inline and call
+ * malloc and jemalloc's interface, both of which libmasu exports.
  *
  *   dlmalloc                               here
  *   malloc_footprint                       masu_footprint
@@ -16,8 +16,8 @@
  *   mspace_malloc, _calloc, _realloc, ...  masu_heap_malloc, masu_heap_calloc, masu_heap_realloc, ...
  *   mspace_footprint, _footprint_limit     masu_heap_allocated, masu_heap_limit
  *
- * Sizes are in bytes. A function that returns a pointer returns null, with errno set to ENOMEM, if
- * memory is out. Every block, of a heap or not, is freed by free, from any thread.
+ * Sizes are in bytes. When memory is out, functions that return a pointer return null and set errno to
+ * ENOMEM. Free any block, of a heap or not, with free, from any thread.
  */
 #ifndef MASU_MASU_H
 #define MASU_MASU_H
@@ -38,8 +38,8 @@ static inline size_t masu_figure_(const char *name) {
     return mallctl(name, &value, &length, NULL, 0) == 0 ? value : 0;
 }
 
-/* Returns the bytes that the allocator may have resident: blocks, free memory not yet given back, and
- * its own tables. O(spans): about a millisecond for each ten gigabytes of small blocks. */
+/* Returns the bytes of memory that the allocator may have resident: blocks, free memory not yet given
+ * back, and its own tables. O(spans): about a millisecond for each ten gigabytes of small blocks. */
 static inline size_t masu_footprint(void) {
     uint64_t epoch = 1;
     mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
@@ -87,35 +87,36 @@ static inline size_t masu_bulk_free(void **blocks, size_t count) {
     return 0;
 }
 
-/* Called when the memory in use has passed the soft limit, with the bytes in use, the limit, and the
- * pointer registered with the function. */
+/* The type of a callback for the soft limit. It receives the bytes in use, the limit, and the pointer with
+ * which it was registered. */
 typedef void masu_limit_callback(size_t in_use, size_t limit, void *data);
 
-/* Has callback called when the memory in use is above the soft limit even after everything free has
- * gone back to the system; NULL removes it. It is called once for each crossing, and again only after
- * use fell below seven eighths of the limit.
+/* Sets the callback for the soft limit; NULL removes it. It is called when the memory in use is above the
+ * limit even after everything free has gone back to the system: once for each crossing, and again only
+ * after use fell below seven eighths of the limit.
  *
- * It runs inside the allocation that passed the limit, on that thread, while masu holds no lock, so it
- * may allocate and free. It should be short, and must not wait for other threads, because its caller
- * may hold the program's locks. It usually empties caches, writes a line, or signals another thread to
- * do so. */
+ * The callback runs inside the allocation that passed the limit, on that thread. masu holds no lock then,
+ * so the callback may allocate and free. It should be short, and must not wait for other threads, because
+ * the thread may hold the program's locks. Typically it empties caches, writes a line, or signals another
+ * thread to do so. */
 void masu_set_limit_callback(masu_limit_callback *callback, void *data);
 
 /* Sets both limits while the program runs, in bytes in use as masu_footprint counts them; 0 means none.
- * soft: SIZE_MAX means nine tenths of the control group's limit, if it has one, which is the default.
- * hard: allocations that would pass it fail, with errno ENOMEM. A sixty-fourth of it (1 to 8 MiB, at
- * most an eighth) is held in reserve until the first failure, for the program's response to it. */
+ * soft: above it, all free memory goes back at once. SIZE_MAX means the default: nine tenths of the control
+ * group's limit, if it has one.
+ * hard: allocations that would exceed it fail with ENOMEM. A sixty-fourth of it (1 to 8 MiB, at most an
+ * eighth) is held in reserve until the first failure, so that the program can respond to it. */
 void masu_set_limits(size_t soft, size_t hard);
 
 /* Stores the current limits, each unless its pointer is NULL; 0 means none. */
 void masu_get_limits(size_t *soft, size_t *hard);
 
-/* Resizes a block in place and returns it; NULL, with the block unchanged, if there is no room. */
+/* Resizes a block in place and returns it. Returns NULL, with the block unchanged, if there is no room. */
 static inline void *masu_realloc_in_place(void *block, size_t size) {
     return block && size <= PTRDIFF_MAX && xallocx(block, size ? size : 1, 0, 0) >= size ? block : NULL;
 }
 
-/* For the two below: all blocks or none. Sizes are sizes[i], or sizes[0] for all if same. */
+/* Serves the two functions below: allocates all blocks or none, of sizes[i] bytes, or sizes[0] if same. */
 static inline void **masu_independent_(size_t count, const size_t *sizes, int same, int zeroed,
                                        void **blocks) {
     void **to = blocks;
@@ -133,8 +134,9 @@ static inline void **masu_independent_(size_t count, const size_t *sizes, int sa
     return to;
 }
 
-/* Allocates count zeroed blocks of size bytes, to be freed individually, and returns them in blocks; if
- * that is null, in an array that must be freed too. Returns null if there is no memory for all. */
+/* Allocates count zeroed blocks of size bytes and stores them in blocks, which it returns; if blocks is
+ * null, it returns a new array, which must be freed too. The blocks are freed one by one. Returns null if
+ * there is not enough memory for all of them. */
 static inline void **masu_independent_calloc(size_t count, size_t size, void **blocks) {
     return masu_independent_(count, &size, 1, 1, blocks);
 }
@@ -162,23 +164,24 @@ static inline int masu_heap_call_(masu_heap heap, const char *what, size_t *old,
     return mallctl(name, old, old ? &length : NULL, (void *)value, value ? sizeof *value : 0);
 }
 
-/* Makes a heap; returns 0, or EAGAIN if memory is out or a thousand heaps are alive. */
+/* Makes a heap. Returns 0, or EAGAIN if memory is out or a thousand heaps are alive. */
 static inline int masu_heap_create(masu_heap *heap) {
     size_t length = sizeof heap->arena;
     return mallctl("arenas.create", &heap->arena, &length, NULL, 0);
 }
 
-/* Frees the heap and all its blocks; returns 0 or an error number. No thread may be using it. */
+/* Frees the heap and all its blocks. No thread may be using it. Returns 0 or an error number. */
 static inline int masu_heap_destroy(masu_heap heap) {
     return masu_heap_call_(heap, "destroy", NULL, NULL);
 }
 
-/* Frees all blocks of the heap, which can then be used again; returns 0 or an error number. */
+/* Frees all blocks of the heap, which can then be used again. No thread may be using it meanwhile.
+ * Returns 0 or an error number. */
 static inline int masu_heap_reset(masu_heap heap) {
     return masu_heap_call_(heap, "reset", NULL, NULL);
 }
 
-/* Gives free memory of the heap back to the system; returns 0 or an error number. */
+/* Gives the heap's free memory back to the system. Returns 0 or an error number. */
 static inline int masu_heap_trim(masu_heap heap) {
     return masu_heap_call_(heap, "purge", NULL, NULL);
 }
@@ -203,19 +206,19 @@ static inline void *masu_heap_realloc(masu_heap heap, void *block, size_t size) 
     return rallocx(block, size ? size : 1, masu_heap_flags(heap));
 }
 
-/* Returns the bytes in the heap's live blocks, by their usable sizes. */
+/* Returns the bytes in the heap's live blocks, counted by usable size; 0 for a heap that does not exist. */
 static inline size_t masu_heap_allocated(masu_heap heap) {
     size_t bytes = 0;
     return masu_heap_call_(heap, "allocated", &bytes, NULL) == 0 ? bytes : 0;
 }
 
-/* Returns the maximum bytes of the heap's live blocks; SIZE_MAX means no limit. */
+/* Returns the limit on the bytes in the heap's live blocks; SIZE_MAX means no limit. */
 static inline size_t masu_heap_limit(masu_heap heap) {
     size_t bytes = 0;
     return masu_heap_call_(heap, "limit", &bytes, NULL) == 0 ? bytes : 0;
 }
 
-/* Sets that limit. Allocations beyond it fail; nothing is freed. Returns 0 or an error number. */
+/* Sets that limit. Allocations beyond it fail; existing blocks stay. Returns 0 or an error number. */
 static inline int masu_heap_set_limit(masu_heap heap, size_t bytes) {
     return masu_heap_call_(heap, "limit", NULL, &bytes);
 }

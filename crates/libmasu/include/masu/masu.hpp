@@ -5,8 +5,8 @@
 //   masu::allocator<T>                a stateless allocator
 //   masu::memory_resource()           a std::pmr::memory_resource
 //
-// Memory comes through the C library's names (aligned_alloc, free): from masu if it is linked or
-// preloaded, otherwise from the allocator that is there.
+// Memory comes from aligned_alloc and free: masu's if masu is linked or preloaded, otherwise those of the
+// program's allocator.
 //
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #ifndef MASU_MASU_HPP
@@ -182,9 +182,9 @@ template <typename T> constexpr std::size_t first_slots() noexcept {
 
 } // namespace detail
 
-// Objects of one type at addresses that never change. Making and destroying one is O(1). Remaining
-// objects are destroyed with the pool, in no particular order, and must not use the pool then. For
-// one thread at a time.
+// A pool of objects of one type, at addresses that never change, for one thread at a time. Making and
+// destroying an object is O(1). Remaining objects are destroyed with the pool, in no particular order, and
+// must not use the pool then.
 //
 // An object costs its size and one pointer, rounded up to its alignment. The interface resembles that
 // of boost::object_pool, whose free() and destroy() walk the free list.
@@ -198,8 +198,8 @@ template <typename T> class object_pool {
     explicit object_pool(size_type next_size = 0, size_type max_size = 0) noexcept
         : next_(next_size), max_(max_size) {}
 
-    // Objects stay where they are; the other pool is then empty. It must have no handles from
-    // make_unique: they would still refer to it.
+    // Takes over the other pool's objects, which stay where they are. The other pool must have no handles
+    // from make_unique: they would still refer to it.
     object_pool(object_pool &&other) noexcept
         : slots_(std::move(other.slots_)), size_(std::exchange(other.size_, 0)),
           next_(other.next_), max_(other.max_) {}
@@ -420,8 +420,8 @@ template <typename T> struct allocator {
 };
 
 #ifdef MASU_HAS_MEMORY_RESOURCE
-// Returns the memory resource for std::pmr containers. There is one for the whole program; it lives
-// for ever.
+// Returns the memory resource for std::pmr containers. There is one for the whole program, and it
+// is never destroyed.
 inline std::pmr::memory_resource *memory_resource() noexcept {
     struct resource final : std::pmr::memory_resource {
         void *do_allocate(std::size_t size, std::size_t align) override {
