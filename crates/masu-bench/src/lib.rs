@@ -10,8 +10,8 @@
 //! progress  a bar on standard error
 //! ```
 //!
-//! The command `masu bench` and the lab stand on it; it depends on neither, and on none of
-//! the other allocators.
+//! The command `masu bench` and the lab are built on it. It depends on neither of them, and on none
+//! of the other allocators.
 
 pub mod arm;
 pub mod cargo;

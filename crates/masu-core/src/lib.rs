@@ -2,9 +2,9 @@
 #![cfg_attr(any(loom, miri), allow(dead_code, unused_imports))]
 //! The engine of masu: a memory allocator for Linux.
 //!
-//! This is the engine's face. The doors, `libmasu` and the crate `masu`, use nothing else.
-//! `ARCHITECTURE.md` explains the parts; each module begins with its invariants, its locks and its
-//! memory orderings.
+//! Programs do not use it directly: `libmasu` and the crate `masu` translate their interfaces into
+//! the functions here, and use nothing else of it. `ARCHITECTURE.md` explains the parts; each
+//! module begins with its invariants, its locks and its memory orderings.
 //!
 //! No call here allocates through any other allocator, unwinds, or touches `errno`.
 

@@ -23,8 +23,8 @@
 //!   └─ error           why nothing can be read, and the way out
 //! ```
 //!
-//! The process keeps running meanwhile. So each figure is of some moment, memory that moved in between is counted as
-//! such, and every number that serves as an address is checked before it is followed. A page that is not resident is
+//! The process keeps running meanwhile. So figures are of slightly different moments, memory that moved in between is
+//! counted separately, and every number is checked before it is used as an address. A page that is not resident is
 //! never touched: reading changes nothing in the process.
 
 pub mod account;

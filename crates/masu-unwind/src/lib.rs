@@ -14,12 +14,11 @@
 //!       the caller's registers, read from the stack       [memory]   pages are asked for before they are read
 //! ```
 //!
-//! Tables are read where the loader put them. A frame on the thread's own stack keeps its module
-//! loaded, so they cannot disappear meanwhile. Return addresses in code without tables (generated
-//! at run time) are followed by the code that is left if it only returns, else by frame pointers, as long as these
-//! increase and can be read.
+//! Tables are read where the loader put them. A frame on the thread's own stack keeps its module loaded, so they cannot
+//! disappear meanwhile. In code without tables (generated at run time), the caller is found from the rest of the
+//! function if that only returns, otherwise by frame pointers, as long as these increase and can be read.
 //!
-//! A stack is correct as far as it goes: it ends at the first frame about which nothing is known.
+//! A stack is correct as far as it goes: it ends at the first frame whose caller cannot be found.
 
 #![cfg_attr(not(test), no_std)]
 

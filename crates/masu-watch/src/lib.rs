@@ -1,14 +1,14 @@
 //! A program's memory over time.
 //!
 //! ```text
-//! watch    starts a program and looks at its memory until it ends
-//!   └─ curve   the looks: times and KiB
+//! watch    starts a program and reads its memory until it ends
+//!   └─ curve   the readings: times and KiB
 //! process  what the kernel says of processes: their memory, files and children
 //! chart    curves as text, one below the other on one scale
 //! service  a program whose memory rises and falls, for `masu demo`
 //! ```
 //!
-//! Contains what `masu demo` needs and little else, because every fresh clone builds it before showing anything.
+//! It contains little beyond what `masu demo` needs, because a fresh clone must build it before it can show anything.
 
 pub mod chart;
 pub mod curve;

@@ -1,9 +1,9 @@
-//! The workloads: bounded, seeded programs that lean on malloc in one way each.
+//! The workloads: bounded, seeded programs, each of which stresses malloc in one way.
 //!
-//! Every one does a fixed amount of work, writes every block it gets, checks every block
-//! it gives back, and ends with a checksum that depends on what it read, never on
-//! addresses or timing. Two allocators that run the same workload must therefore print
-//! the same checksum; the runner holds them to it.
+//! Each does a fixed amount of work, writes every block it gets, checks every block it gives back,
+//! and ends with a checksum that depends on what it read, never on addresses or timing. Under any
+//! two allocators the same workload must therefore print the same checksum; the runner checks that
+//! it does.
 //!
 //! Adding one: write `run(&Input) -> Outcome` in a file of this directory and name it in
 //! [`ALL`]. If it has operations that somebody waits for (a request, a task), let each thread
