@@ -24,7 +24,7 @@ use core::ffi::c_void;
 use masu_core::config::LimitOrAuto;
 use masu_core::control;
 
-/// Bytes in use, as the limits count them. O(1).
+/// Returns the bytes in use, as the limits count them. O(1).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

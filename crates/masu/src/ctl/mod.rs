@@ -95,7 +95,7 @@ impl epoch_mib {
     }
 }
 
-/// All current figures, in bytes and counts. O(spans in use + threads).
+/// Returns all current figures, in bytes and counts. O(spans in use + threads).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -108,7 +108,7 @@ pub fn snapshot() -> Stats {
     masu_core::stats()
 }
 
-/// The table of the size classes of small blocks, in ascending order. O(spans in use).
+/// Returns the table of the size classes of small blocks, in ascending order. O(spans in use).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

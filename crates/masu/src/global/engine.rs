@@ -9,7 +9,7 @@ use crate::process;
 use core::alloc::{GlobalAlloc, Layout};
 
 impl Masu {
-    /// Usable bytes of a block, at least those requested. O(1).
+    /// Returns the usable bytes of a block, at least those requested. O(1).
     ///
     /// ```
     /// # use std::alloc::{GlobalAlloc, Layout};
