@@ -2,12 +2,12 @@
 #
 #   make
 #   make install [PREFIX=/usr/local] [LIBDIR=$(PREFIX)/lib] [DESTDIR=]
-#   make uninstall                   with the same words
+#   make uninstall                   with the same variables
 #   make deb                         Debian packages, in target/packages
 #   make wheel                       a Python wheel, there too
 #
-# JEMALLOC=yes installs masu under jemalloc's name too. What is installed is what was built before: as
-# root, neither cargo nor the network is needed.
+# JEMALLOC=yes also installs masu under jemalloc's name. `make install` installs what `make` has built, so root
+# needs neither cargo nor the network.
 
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin

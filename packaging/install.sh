@@ -1,14 +1,14 @@
 #!/bin/sh
-# Installs masu from the directory that this script lies in.
+# Installs masu from this script's directory.
 #
 #   ./install.sh [--prefix DIR] [--destdir DIR]
 #   ./install.sh --uninstall [--prefix DIR] [--destdir DIR]
 #
 #   --prefix DIR    default /usr/local
 #   --destdir DIR   put in front of all paths, for packages and images
-#   --uninstall     takes away what an installation put there, and nothing else
+#   --uninstall     remove the files that an installation put there, and nothing else
 #
-# Needs a POSIX shell and the usual commands, busybox's among them.
+# Needs a POSIX shell and the usual commands; busybox has them all.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=/usr/local destdir='' uninstall=''
@@ -18,7 +18,7 @@ while [ $# -gt 0 ]; do
             [ $# -gt 1 ] || { echo "install.sh: $1 takes a directory" >&2; exit 2; }
             case $2 in
                 /*) ;;
-                *) echo "install.sh: $1 $2: name it from the root, as in $PWD/$2" >&2; exit 2 ;;
+                *) echo "install.sh: $1 $2: give an absolute path, such as $PWD/$2" >&2; exit 2 ;;
             esac
             if [ "$1" = --prefix ]; then prefix=${2%/}; else destdir=${2%/}; fi
             shift ;;
@@ -52,7 +52,7 @@ fi
 
 mkdir -p "$to" 2>/dev/null || true
 if [ ! -w "$to" ]; then
-    echo "install.sh: $to cannot be written: run it as root, or name another --prefix, as in \$HOME/.local" >&2
+    echo "install.sh: $to cannot be written: run this as root, or choose another --prefix, such as \$HOME/.local" >&2
     exit 1
 fi
 while IFS= read -r file; do

@@ -1,4 +1,4 @@
-//! What is left of `Box::new` and of a box's end once they are compiled for release:
+//! Shows what `Box::new` and the drop of a box compile to in a release build:
 //! `objdump -d target/release/examples/boxes --disassemble=make_box`.
 
 #[global_allocator]

@@ -1,4 +1,4 @@
-//! Collections in a heap: vectors and boxes of allocator-api2, and hashbrown's map, which go all at once.
+//! Collections in a heap: vectors and boxes of allocator-api2, and hashbrown's map, all freed at once.
 //!
 //! `cargo run --example collections`
 

@@ -1,4 +1,4 @@
-//! A service that shows its own memory: `cargo run --features prof --example profile_server [ADDRESS]`, then
+//! A service that serves its own heap profile: `cargo run --features prof --example profile_server [ADDRESS]`, then
 //! `go tool pprof http://127.0.0.1:3000/debug/pprof/heap` and `curl http://127.0.0.1:3000/metrics`.
 
 use std::error::Error;

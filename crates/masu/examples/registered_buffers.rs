@@ -1,4 +1,4 @@
-//! A pool's region registered with the kernel once, and a file read into buffers by their index:
+//! Registers a pool's region with the kernel once, and reads a file into buffers by their index:
 //! `cargo run --example registered_buffers [FILE]`.
 //!
 //! The kernel pins the pages of registered buffers, and then neither looks them up nor maps them for

@@ -1,5 +1,5 @@
-//! A heap for each request, as a bump allocator is used: everything that a request makes goes with it, at once, whether
-//! the code knows of heaps (`parse`) or not (`respond`, in a scope).
+//! A heap for each request, used like a bump allocator: everything that a request allocates is freed with it, at once,
+//! whether the code knows of heaps (`parse`) or not (`respond`, in a scope).
 //!
 //! `cargo run --example requests`
 

@@ -153,7 +153,7 @@ fn what_install_sh_cannot_do_it_says() {
     let script = workspace().join("packaging/install.sh");
     for (arguments, code, said) in [
         (&["--prefix"][..], 2, "takes a directory"),
-        (&["--prefix", "here"], 2, "name it from the root"),
+        (&["--prefix", "here"], 2, "give an absolute path"),
         (&["--to", "/x"], 2, "unknown option --to; --help lists them"),
         (&["--prefix", "/proc/masu"], 1, "cannot be written"),
     ] {
