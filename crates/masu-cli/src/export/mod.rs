@@ -102,7 +102,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let address = listener.local_addr().map_err(failed)?;
     if !order.no_profiles && !address.ip().is_loopback() {
         warn(&format!(
-            "whoever can reach {address} can have processes sampled; --no-profiles serves metrics only"
+            "anyone who can reach {address} can have processes sampled; --no-profiles serves metrics only"
         ));
     }
     let stopped = Arc::default();

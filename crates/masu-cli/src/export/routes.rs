@@ -32,7 +32,7 @@ impl Routes {
                 Some((process, what)) => self.profile(request, process, what, gone),
                 None => Answer::refusal(
                     404,
-                    "there are /metrics, /healthz, /debug/pprof/allocs, /heap and /delta_heap",
+                    "the paths are /metrics, /healthz, /debug/pprof/allocs, /heap and /delta_heap",
                 ),
             },
         }

@@ -85,9 +85,9 @@ fn rendered(page: &Page) -> Result<(), Failure> {
     let (name, file) = (page.name(), &page.file);
     let help = match name.strip_prefix("masu-") {
         Some("conf") | None => "`masu run --help` lists the configuration".to_owned(),
-        Some(verb) => format!("`masu {verb} --help` says the same in short"),
+        Some(verb) => format!("`masu {verb} --help` is a short version"),
     };
-    Err(Failure::new(1, "nothing here shows manual pages: neither man nor mandoc nor groff").remedy(
+    Err(Failure::new(1, "no program here shows manual pages: neither man nor mandoc nor groff").remedy(
         format!("install one (apt-get install man-db), or take the source: masu man {name} > {file}\n{help}"),
     ))
 }
