@@ -89,7 +89,7 @@ const FAMILIES: [Family; 25] = [
     gauge(
         "decay",
         SECONDS,
-        "How long free memory is kept before it is returned; +Inf: forever",
+        "Time that free memory is kept before it is returned; +Inf means forever",
         |process| {
             Some(Figure::Seconds(match process.decay {
                 u64::MAX => f64::INFINITY,
@@ -100,19 +100,19 @@ const FAMILIES: [Family; 25] = [
     gauge(
         "hard_limit",
         BYTES,
-        "Bytes in use above which malloc fails; absent without a limit",
+        "Hard limit: bytes in use above which malloc fails; absent if there is none",
         |process| process.hard_limit.map(Figure::Whole),
     ),
     gauge(
         "soft_limit",
         BYTES,
-        "Bytes in use above which free memory is returned at once; absent without a limit",
+        "Soft limit: bytes in use above which free memory is returned at once; absent if there is none",
         |process| process.soft_limit.map(Figure::Whole),
     ),
     gauge(
         "container_limit",
         BYTES,
-        "Memory that the control group allows; absent without a limit",
+        "Memory limit of the control group; absent if there is none",
         |process| process.container.map(|(limit, _)| Figure::Whole(limit)),
     ),
     gauge(
@@ -134,7 +134,7 @@ const FAMILIES: [Family; 25] = [
         |process| process.alloc_bytes.map(Figure::Whole),
     ),
     counter("purged", BYTES, "Bytes returned to the system", field!(purged)),
-    counter("purge_ticks", None, "Checks for memory to return", field!(ticks)),
+    counter("purge_ticks", None, "Checks for memory that can be returned", field!(ticks)),
     counter("refills", None, "Batches of small blocks that threads took", field!(refills)),
     counter(
         "remote_frees",
@@ -213,7 +213,7 @@ impl Figures {
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&n)?;
         }
         for (name, help, n) in [
-            ("export_collections", "Collections from all processes", self.looks),
+            ("export_collections", "Collections of all processes' figures", self.looks),
             (
                 "export_failures",
                 "Processes that ended while they were read, or could not be understood",
