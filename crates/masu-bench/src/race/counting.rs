@@ -55,7 +55,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
         if !self.has_few_rounds() {
             self.total += self.counted().count();
         }
-        for entrant in plan::order(self.entrants.len(), round) {
+        for entrant in plan::order(self.entrants.len(), round, task) {
             let is_counted = self.counted().any(|one| one == entrant);
             if self.is_over() || !is_counted || self.is_out(task, entrant) {
                 continue;

@@ -60,7 +60,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
         round: usize,
         histograms: &mut [Option<Histogram<u64>>],
     ) {
-        for arm in plan::order(self.plan.arms.len(), round) {
+        for arm in plan::order(self.plan.arms.len(), round, task) {
             if self.is_over() {
                 return;
             }

@@ -12,8 +12,8 @@
 //! results   what is kept, and how it is written down (columns)
 //! ```
 //!
-//! In each round every task runs once on every allocator, in an order that rotates and turns
-//! round, so that nobody always follows the same one. A round goes over all tasks: what has been
+//! In each round every task runs once on every allocator, in an order that is drawn at random for each
+//! task, so that nobody always follows the same one. A round goes over all tasks: what has been
 //! measured when a race is stopped covers everything, and a slow change of the machine hits all
 //! alike. A race whose time is bounded ends in time: a run that would not is stopped and forgotten.
 //! Some allocators take part twice, and what two entries of the same one differ by is noise.

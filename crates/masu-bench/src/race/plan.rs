@@ -103,11 +103,12 @@ fn system_of(arms: &[Arm]) -> usize {
     arms.iter().position(|arm| arm.library.is_none()).unwrap_or(0)
 }
 
-/// The order of the entrants in a round: drawn at random, the same in every race, so that nobody has a place or a
-/// predecessor of its own.
-pub(super) fn order(entrants: usize, round: usize) -> Vec<usize> {
+/// The order of the entrants in a round of a task: drawn at random, the same in every race, so that nobody has a place
+/// or a predecessor of its own, neither in a row nor in the mean of all rows.
+pub fn order(entrants: usize, round: usize, task: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..entrants).collect();
-    fastrand::Rng::with_seed(round as u64).shuffle(&mut order);
+    let seed = (task as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ round as u64;
+    fastrand::Rng::with_seed(seed).shuffle(&mut order);
     order
 }
 
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn every_round_runs_every_entrant_once() {
         for round in 0..20 {
-            let mut entrants = order(7, round);
+            let mut entrants = order(7, round, 3);
             entrants.sort_unstable();
             assert_eq!(entrants, [0, 1, 2, 3, 4, 5, 6]);
         }
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn nobody_always_follows_the_same_one() {
         let before_three = |round| {
-            let order = order(5, round);
+            let order = order(5, round, 0);
             let place = order.iter().position(|&entrant| entrant == 3).unwrap();
             (place > 0).then(|| order[place - 1])
         };
@@ -135,6 +136,15 @@ mod tests {
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen, [None, Some(0), Some(1), Some(2), Some(4)]);
+    }
+
+    /// With few rounds, one order for all tasks would give somebody the same place in every row.
+    #[test]
+    fn tasks_have_orders_of_their_own() {
+        let mut first: Vec<_> = (0..40).map(|task| order(5, 0, task)[0]).collect();
+        first.sort_unstable();
+        first.dedup();
+        assert_eq!(first, [0, 1, 2, 3, 4]);
     }
 
     #[test]

@@ -145,7 +145,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
         let look = Look { memory: watched, counters, latency: None };
         let mut copying = Duration::ZERO;
         let start = Instant::now();
-        for entrant in plan::order(self.entrants.len(), round) {
+        for entrant in plan::order(self.entrants.len(), round, task) {
             if self.is_over() {
                 self.results.out_of_time |= round == 0 && self.clock.is_up();
                 return;

@@ -6,8 +6,9 @@
 //! the command that runs the worst one again.
 //!
 //! In each round every variant runs once on every allocator, all allocators of a variant one after the other, in an order
-//! that rotates. A round goes through the variants of all kinds together, so that one that is cut off has measured all
-//! kinds a little. masu enters a second time: what that entry shows beside the first is noise.
+//! that is drawn at random each time: what a run leaves behind, such as huge pages, is found by the next one. A round
+//! goes through the variants of all kinds together, so that one that is cut off has measured all kinds a little. masu enters a
+//! second time: what that entry shows beside the first is noise.
 
 mod kinds;
 mod measure;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use masu_bench::race::duration;
+use masu_bench::race::{duration, plan};
 use masu_bench::work;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -174,15 +175,14 @@ fn measure(results: &mut Results, arms: &[Arm], options: &Options, begun: Instan
     let progress = Progress::new(order.len() * options.rounds);
     for round in 0..options.rounds {
         order.shuffle(&mut SmallRng::seed_from_u64(round as u64));
-        for (turn, &place) in order.iter().enumerate() {
+        for &place in &order {
             if over() {
                 progress.done();
                 return Ok(());
             }
             let one = &mut results.measured[place];
             progress.step(one.variant.name());
-            for step in 0..arms.len() {
-                let number = (turn + round + step) % arms.len();
+            for number in plan::order(arms.len(), round, place) {
                 one.run(number, &arms[number], options.scale)?;
             }
         }
