@@ -317,9 +317,9 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
     }
 
     /// A failed entrant is out of this task: a crash is a crash. So are the second entries of an
-    /// allocator that failed.
+    /// allocator that failed, but not the same library with another setting.
     fn is_out(&self, task: usize, entrant: usize) -> bool {
-        let same = |arm: usize| self.entrants[arm].library == self.entrants[entrant].library;
+        let same = |arm: usize| self.results.arms[arm].is_same(&self.results.arms[entrant]);
         let runs = &self.results.workloads[task].runs;
         let failed = runs.iter().any(|run| same(run.arm) && run.outcome.failure().is_some());
         failed || self.tracks[task].hopeless

@@ -76,8 +76,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
             let track = &self.tracks[task];
             let part = (0..self.entrants.len()).filter(|&one| self.takes_part(task, one, round));
             let took = |entrant: usize| {
-                let same =
-                    |arm: &usize| self.plan.arms[*arm].library == self.entrants[entrant].library;
+                let arms = &self.results.arms;
+                let same = |arm: &usize| arms[*arm].is_same(&arms[entrant]);
                 let arm = (0..self.plan.arms.len()).find(same);
                 arm.and_then(|arm| track.first[arm]).unwrap_or(track.alone)
             };

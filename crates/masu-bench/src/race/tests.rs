@@ -106,6 +106,19 @@ fn counters_keep_away_from_times_that_they_would_change() {
     assert_eq!(counted, 2 * once, "two rounds of all but the copies");
 }
 
+/// As masu and masu-hardened, of which one may fail.
+#[test]
+fn who_failed_does_not_take_another_setting_of_its_library_out() {
+    let plan = Plan { copies: 1, ..plan() };
+    let mut race = Race::new(&plan, |_| ());
+    let outcome = Err(Failure::Timeout { seconds: 1.0 }).into();
+    race.results.workloads[0].runs.push(Run { arm: 0, round: 0, outcome });
+    // Both are the system's library: the first, its twin and its copy are called `another`.
+    let out: Vec<bool> = (0..4).map(|entrant| race.is_out(0, entrant)).collect();
+    assert_eq!(out, [true, false, true, true]);
+    assert!(!race.is_out(1, 0), "in that task alone");
+}
+
 #[test]
 fn a_few_rounds_are_counted_apart() {
     let churn = Task::workload(masu_workloads::named("churn").unwrap(), 1, 0.001);
