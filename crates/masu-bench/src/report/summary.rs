@@ -42,7 +42,8 @@ pub struct Summary {
 pub struct Mean {
     /// 1 for who is the best everywhere.
     pub ratio: f64,
-    /// Whether it is the least of its column, or within the noise of a row of that.
+    /// Whether it is the least of its column, or within the noise of that: of so many rows, a row's divided by the root
+    /// of their number.
     pub is_best: bool,
     /// Whether it is the least.
     pub leads: bool,
@@ -63,7 +64,9 @@ impl Summary {
         };
         let mean = |arm: usize, one: &Comparison, noise: Option<f64>| {
             let (mean, least) = (one.mean(arm)?, least(one)?);
-            let is_best = mean <= least * (1.0 + noise.unwrap_or(0.0));
+            // Rows are noisy each by itself, so their mean is steadier than one of them.
+            let noise = noise.unwrap_or(0.0) / (one.rows.len() as f64).sqrt();
+            let is_best = mean <= least * (1.0 + noise);
             Some(Mean { ratio: mean, is_best, leads: mean == least })
         };
         let means = |arm: usize| {
@@ -171,6 +174,20 @@ mod tests {
         let best: Vec<bool> =
             summary.rows.iter().map(|(_, means)| means[0].unwrap().is_best).collect();
         assert_eq!(best, [true, true, false]);
+    }
+
+    /// One row may differ by five per cent by chance, the mean of sixteen does not.
+    #[test]
+    fn a_mean_of_many_rows_is_less_noisy_than_a_row() {
+        let mut results = results(&[
+            ("masu", Role::Subject, &[1.0; 6]),
+            ("glibc", Role::Peer, &[1.05; 6]),
+            ("glibc", Role::Twin, &[0.95; 6]),
+        ]);
+        results.workloads = vec![results.workloads[0].clone(); 16];
+        let best: Vec<bool> =
+            summary(&results).rows.iter().map(|(_, means)| means[0].unwrap().is_best).collect();
+        assert_eq!(best, [true, false]);
     }
 
     /// The reason why choosing and comparing use different rounds: with the same rounds for both,
