@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, Color, Table};
 
 use super::standing::{noise_text, spread_text};
-use super::{Comparison, Metric, Place, Row, Style, Summary};
+use super::{Comparison, Metric, Place, Row, Style, Summary, list};
 use crate::race::results::Results;
 use crate::scale::{self, Check, Counted, Curve, Point, TOLERANCE};
 use crate::stats::Verdict;
@@ -41,7 +41,7 @@ pub fn comparison(results: &Results, comparison: &Comparison, style: Style) -> S
     let names = comparison.arms.iter().map(|&arm| results.arms[arm].name.as_str());
     table.set_header(["workload", "the best", "noise"].into_iter().chain(names));
     for row in &comparison.rows {
-        table.add_row(cells(comparison, row, style));
+        table.add_row(cells(results, comparison, row, style));
     }
     let means = comparison.arms.iter().map(|&arm| match comparison.mean(arm) {
         Some(mean) => right(format!("{mean:.2}")),
@@ -56,7 +56,9 @@ pub fn comparison(results: &Results, comparison: &Comparison, style: Style) -> S
     table.to_string() + "\n"
 }
 
-fn cells(comparison: &Comparison, row: &Row, style: Style) -> Vec<Cell> {
+fn cells(results: &Results, comparison: &Comparison, row: &Row, style: Style) -> Vec<Cell> {
+    let measured = results.workloads.iter().find(|one| one.name == row.workload);
+    let failed = |arm: usize| measured.is_some_and(|one| one.failure(arm).is_some());
     let best = row.standing.places.iter().find(|place| place.is_best);
     let best = best.map_or("-".into(), |best| figure(comparison.metric, best));
     let noise = noise_text(row.standing.noise, 0);
@@ -65,7 +67,9 @@ fn cells(comparison: &Comparison, row: &Row, style: Style) -> Vec<Cell> {
         Some(place) => {
             ratio(place).map_or(right("-".into()), |(text, verdict)| coloured(text, verdict, style))
         }
-        None => right("failed".into()),
+        None if failed(arm) => right("failed".into()),
+        // As when the time is up, or where nobody counts.
+        None => right("-".into()),
     });
     fixed.into_iter().chain(cells).collect()
 }
@@ -116,7 +120,7 @@ pub(super) fn right(text: String) -> Cell {
 }
 
 /// How long single operations took, where workloads have them: a column for each allocator. They come
-/// from one run each, so nothing is said of who is best.
+/// from a few runs, so nothing is said of who is best.
 pub fn latencies(results: &Results, style: Style) -> String {
     const SHOWN: [(f64, &str); 4] =
         [(0.5, "50 %"), (0.99, "99 %"), (0.999, "99.9 %"), (1.0, "longest")];
@@ -400,89 +404,18 @@ pub fn failures(results: &Results) -> String {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::race::results::Role;
-    use crate::report::Metric;
-    use crate::testing::results;
-
-    #[test]
-    fn a_loss_has_its_interval() {
-        let lost = |mine: &[f64]| {
-            let others = vec![1.0; mine.len()];
-            let entrants = [
-                ("masu", Role::Subject, mine),
-                ("glibc", Role::Peer, &others),
-                ("glibc", Role::Twin, &others),
-            ];
-            losses(&[Comparison::new(&results(&entrants), Metric::Wall)])
-        };
-        assert_eq!(
-            lost(&[9.0, 2.0]),
-            "- time: 0 won, 1 undecided, 0 lost\n",
-            "two rounds prove nothing"
-        );
-        let rounds = [2.0, 3.0, 2.0, 3.0, 4.0, 4.0];
-        assert_eq!(
-            lost(&rounds),
-            "- time: 0 won, 0 undecided, 1 lost\n  - churn: 3.00 ±50% times glibc\n"
-        );
-    }
-
-    /// In the tables as in the summary: as much as the best, never the other way round.
-    #[test]
-    fn ratios_have_one_direction() {
-        let results = results(&[
-            ("masu", Role::Subject, &[1.0; 6]),
-            ("glibc", Role::Peer, &[2.0; 6]),
-            ("other", Role::Peer, &[1.005; 6]),
-            ("glibc", Role::Twin, &[2.0; 6]),
-        ]);
-        let text = crate::report::render(
-            &{
-                let mut two = results.clone();
-                two.workloads.push(two.workloads[0].clone());
-                two
-            },
-            Style::Markdown,
-        );
-        let row = |begins: &str| {
-            let line = text.lines().find(|line| line.starts_with(begins)).expect(begins);
-            line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(row("| churn")[1..7], ["churn", "1.00 s ±0.0%", "±1%", "1.00", "2.00", "~1.00"]);
-        assert_eq!(row("| geometric mean")[4..7], ["1.00", "2.00", "1.00"]);
-        assert_eq!(row("| glibc")[2], "2.00");
-        assert_eq!(row("| other")[2], "~1.00");
-        assert_eq!(row("| rows in it")[4..7], ["2", "2", "2"]);
-        assert!(text.contains("`~` marks what this race cannot tell apart"), "{text}");
-    }
-
-    #[test]
-    fn a_curve_says_where_it_stops_and_why() {
-        // Results from before lines had names can still be read.
-        let point = |cores: u32, more: serde_json::Value| {
-            let mut point = serde_json::json!({"cores": cores, "transfers": 0.5, "hand_overs": 0.1,
-                "remote_frees": 0.0, "speedup": cores});
-            point.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-            serde_json::from_value::<Point>(point).unwrap()
-        };
-        let busy = |demand: f64| serde_json::json!({"demand": demand, "busiest": "the lock"});
-        let curve = |most: f64| Curve {
-            workload: "churn".into(),
-            design: "a design".into(),
-            points: vec![
-                point(1, serde_json::json!({})),
-                point(8, busy(most / 8.0)),
-                point(64, busy(most)),
-            ],
-        };
-        assert_eq!(stop_words(&curve(4.0)), ("16".into(), "the lock".into()));
-        assert_eq!(stop_words(&curve(0.5)), ("over 64".into(), "(the lock: 50 % busy)".into()));
-        let text = scale(&[curve(4.0)], Style::Markdown);
-        assert!(text.contains("| 64 cores |") && text.contains("of another core's"), "{text}");
-        let row = text.lines().find(|line| line.contains("lines moved")).unwrap();
-        assert!(row.contains(" 500 "), "in 1,000 operations: {row}");
+/// Whose output was not compared: on the system's allocator it is another one every time.
+pub fn uncompared(results: &Results) -> String {
+    let varies = results.workloads.iter().filter(|measured| measured.varies);
+    let names: Vec<String> = varies.map(|measured| measured.name.clone()).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "\nTheir output differs every time, so it was not compared: {}.\n",
+            list(&names)
+        ),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -122,6 +122,7 @@ fn report(results: &Results, style: Style) -> String {
     text += &style.heading("Against the best of the others");
     text += &table::losses(&comparisons);
     text += &table::failures(results);
+    text += &table::uncompared(results);
     if metrics.len() < Metric::ALL.len() {
         text += "\nThe other figures are in the page, the document and the raw results.\n";
     }
