@@ -20,6 +20,7 @@ use crate::arm::{self, Arm};
 use crate::experiments::chart;
 use crate::experiments::files::{self, RAW};
 use crate::progress::Progress;
+use crate::race::machine::Machine;
 use crate::race::results::Results;
 use crate::{paths, peers, race, report, scale};
 
@@ -120,6 +121,8 @@ pub struct Files {
 
 /// Races and reports.
 pub fn run(options: &Options) -> Result<()> {
+    // Builds and the scale model load it, and are no other programs.
+    let machine = Machine::here();
     work::build()?;
     match options.linked_in().as_slice() {
         _ if options.linked => drop(peers::relink(&[])?),
@@ -164,6 +167,7 @@ pub fn run(options: &Options) -> Result<()> {
     let progress = Progress::new(plan.rounds);
     let mut results = race::run(&plan, |step| progress.race(step))?;
     progress.done();
+    results.machine = machine;
     if let Some(model) = model {
         (results.scale, results.scale_check) = (model.curves, model.check);
     }

@@ -96,7 +96,11 @@ pub fn run(options: &Options) -> Result<()> {
         let web = web::run(&allocators, &kinds, load);
         interrupt::check()?;
         match web {
-            Ok(web) => results.web = Some(web),
+            Ok(mut web) => {
+                // The scenarios before it are no other programs.
+                web.ran.load = results.machine.load.clone();
+                results.web = Some(web);
+            }
             Err(error) => results.missing.push(("web servers".into(), format!("{error:#}"))),
         }
     }

@@ -235,13 +235,19 @@ impl<'a> Suite<'a> {
         self.results.services.push(Measured {
             name: service.name.into(),
             about: service.about.into(),
-            ran: When::now(&self.allocators[0].version),
+            ran: self.ran(),
             connections: service.connections,
             capacity,
             seconds: self.plan.seconds,
             runs: Vec::new(),
         });
         Ok(Able { service, prepared, place })
+    }
+
+    /// When something runs, and what other programs loaded the machine with before the suite: it loads the machine itself.
+    fn ran(&self) -> When {
+        let load = self.results.machine.load.clone();
+        When { load, ..When::now(&self.allocators[0].version) }
     }
 
     /// A service on an allocator, while another one may rest. Comes back with the one that rests then.

@@ -31,6 +31,17 @@ fn services_have_names_of_their_own_and_neighbours_are_different_programs() {
     }
 }
 
+/// By then the services before it have kept all processors busy.
+#[test]
+fn a_service_is_not_busy_with_what_the_suite_did_before() {
+    let allocators = Allocator::all(&["glibc".into()]).unwrap();
+    let mut results = Results::begun(&allocators);
+    results.machine.load = "0.07, before".into();
+    let plan = Plan { levels: vec![60], rounds: 1, seconds: 1.0 };
+    let suite = Suite { plan, allocators: &allocators, results, deadline: None };
+    assert_eq!(suite.ran().load, "0.07, before");
+}
+
 /// The C++ service, which needs only a compiler: capacity, levels, rest, and the proof that it used glibc.
 #[test]
 fn a_service_is_measured_from_start_to_rest() {
