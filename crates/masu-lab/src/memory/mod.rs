@@ -36,7 +36,7 @@ use stage::Stage;
 #[derive(Debug, Clone, Args)]
 pub struct Options {
     /// Only these scenarios, or what the web servers serve: rails, rails-cluster, rack. What an earlier
-    /// run measured of the others stays in the report
+    /// run measured of the others stays in the report, except for other web servers, which run together
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     only: Vec<String>,
     /// The allocators
@@ -83,6 +83,14 @@ pub fn run(options: &Options) -> Result<()> {
     interrupt::listen()?;
     let allocators = Allocator::all(&options.against)?;
     ensure!(!allocators.is_empty(), "nothing to measure");
+    let earlier: Option<Results> = match options.quick || !options.only.is_empty() {
+        true => options.files.read("memory.json").ok(),
+        false => None,
+    };
+    ensure!(
+        earlier.as_ref().is_none_or(|earlier| earlier.are_of(&allocators)),
+        "memory.json is of other allocators, and this part would take its place: write it elsewhere (--out)"
+    );
     let mut results = Results::begun(if options.quick { 1 } else { options.rounds }, &allocators);
     for scenario in scenarios::ALL.iter().filter(|one| wanted(one.name)) {
         results.scenarios.push(measure(scenario, &allocators, results.rounds)?);
@@ -104,9 +112,7 @@ pub fn run(options: &Options) -> Result<()> {
             Err(error) => results.missing.push(("web servers".into(), format!("{error:#}"))),
         }
     }
-    if (options.quick || !options.only.is_empty())
-        && let Ok(earlier) = options.files.read("memory.json")
-    {
+    if let Some(earlier) = earlier {
         results.keep(earlier);
     }
     let place =

@@ -69,19 +69,20 @@ impl Results {
         }
     }
 
+    /// Whether they are of these allocators.
+    pub fn are_of(&self, allocators: &[Allocator]) -> bool {
+        self.allocators.iter().map(|(name, _)| name).eq(allocators.iter().map(|one| &one.name))
+    }
+
     /// Takes over from an earlier run, on the same allocators, what this one did not measure.
     pub fn keep(&mut self, earlier: Results) {
-        let names = |results: &Results| {
-            results.allocators.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
-        };
-        if names(self) != names(&earlier) {
-            return;
-        }
         let measured = |name: &str| self.scenarios.iter().any(|one| one.name == name);
         let kept: Vec<_> =
             earlier.scenarios.into_iter().filter(|one| !measured(&one.name)).collect();
         self.scenarios.extend(kept);
-        self.web = self.web.take().or(earlier.web);
+        if self.web.is_none() && self.missing.is_empty() {
+            (self.web, self.missing) = (earlier.web, earlier.missing);
+        }
     }
 }
 
@@ -251,6 +252,16 @@ mod tests {
             |load: &str| When { date: String::new(), load: load.into(), version: String::new() };
         assert!(when("1.50").is_busy(2) && when("17").is_busy(2));
         assert!(!when("0.97").is_busy(2) && !when("1.5").is_busy(4) && !when("").is_busy(2));
+    }
+
+    #[test]
+    fn who_could_not_serve_before_stays_missing() {
+        let mut earlier = Results::begun(1, &[]);
+        earlier.missing.push(("web servers".into(), "no puma".into()));
+        let mut now = Results::begun(1, &[]);
+        assert!(earlier.are_of(&[]));
+        now.keep(earlier);
+        assert_eq!(now.missing, [("web servers".to_string(), "no puma".to_string())]);
     }
 
     #[test]

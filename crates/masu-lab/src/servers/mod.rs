@@ -65,7 +65,8 @@ pub struct Options {
     /// The time that all of it may take, such as 12m: levels get shorter, then rounds fewer
     #[arg(long, value_name = "T", value_parser = duration)]
     time: Option<Duration>,
-    /// One round at 60 %, a second each, on masu and glibc: shows that everything works
+    /// One round at 60 %, a second each, on masu and glibc: shows that everything works, and prints the tables; with
+    /// --out it writes them too
     #[arg(long)]
     quick: bool,
     /// List the services
@@ -101,6 +102,15 @@ pub fn run(options: &Options) -> Result<()> {
     interrupt::listen()?;
     let begun = Instant::now();
     let (allocators, absent) = options.allocators()?;
+    let is_kept = !options.quick || options.files.are_elsewhere();
+    let earlier: Option<Results> = match is_kept && !options.only.is_empty() {
+        true => options.files.read("servers.json").ok(),
+        false => None,
+    };
+    ensure!(
+        earlier.as_ref().is_none_or(|earlier| earlier.are_of(&allocators)),
+        "servers.json is of other allocators, and these services would take its place: write them elsewhere (--out)"
+    );
     let wanted = |service: &&Service| {
         options.only.is_empty() || options.only.iter().any(|name| name == service.name)
     };
@@ -118,15 +128,16 @@ pub fn run(options: &Options) -> Result<()> {
         suite.measure(neighbours)?;
     }
     let mut results = suite.results;
-    if (options.quick || !options.only.is_empty())
-        && let Ok(earlier) = options.files.read("servers.json")
-    {
+    if let Some(earlier) = earlier {
         results.keep(earlier);
     }
     let place =
         |measured: &Measured| services::ALL.iter().position(|one| one.name == measured.name);
     results.services.sort_by_key(place);
     ensure!(!results.services.is_empty(), "nothing was measured: {:?}", results.missing);
+    if !is_kept {
+        return report::print(&results);
+    }
     options.files.json("servers.json", &results)?;
     report::write(&results, &options.files)
 }

@@ -44,6 +44,12 @@ pub fn write(results: &Results, files: &Files) -> Result<()> {
     files.text("servers.md", &text)
 }
 
+/// Prints it.
+pub fn print(results: &Results) -> Result<()> {
+    println!("{}", page(results)?);
+    Ok(())
+}
+
 fn page(results: &Results) -> Result<String> {
     let machine = &results.machine;
     let mut text = String::from("# Busy servers\n\n");

@@ -102,16 +102,25 @@ impl Results {
         }
     }
 
-    /// Takes over from an earlier run, on the same allocators, the services that this one did not measure.
+    /// Whether they are of these allocators.
+    pub fn are_of(&self, allocators: &[Allocator]) -> bool {
+        self.allocators.iter().map(|(name, _)| name).eq(allocators.iter().map(|one| &one.name))
+    }
+
+    /// Takes over from an earlier run, on the same allocators, the services that this one did not measure, and what
+    /// could not be run then and was not tried now.
     pub fn keep(&mut self, earlier: Results) {
-        let names = |results: &Results| {
-            results.allocators.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
+        let measured = |name: &str| self.services.iter().any(|one| one.name == name);
+        let kept: Vec<_> =
+            earlier.services.into_iter().filter(|one| !measured(&one.name)).collect();
+        let tried = |what: &str| {
+            // It may be a service on one allocator.
+            let service = what.split(" on ").next().unwrap_or(what);
+            measured(service) || self.missing.iter().any(|(now, _)| now == what)
         };
-        if names(self) == names(&earlier) {
-            let measured = |name: &str| self.services.iter().any(|one| one.name == name);
-            let kept: Vec<_> =
-                earlier.services.into_iter().filter(|one| !measured(&one.name)).collect();
-            self.services.extend(kept);
-        }
+        let missing: Vec<_> =
+            earlier.missing.into_iter().filter(|(what, _)| !tried(what)).collect();
+        self.services.extend(kept);
+        self.missing.extend(missing);
     }
 }

@@ -31,6 +31,36 @@ fn services_have_names_of_their_own_and_neighbours_are_different_programs() {
     }
 }
 
+#[test]
+fn a_part_joins_what_was_measured_and_missed_before() {
+    let allocators = Allocator::all(&["glibc".into()]).unwrap();
+    let results = |services: [&str; 2], missing: &[&str]| {
+        let mut results = Results::begun(&allocators);
+        let ran = When::now("");
+        let of = |name: &str| Measured {
+            name: name.into(),
+            about: String::new(),
+            ran: ran.clone(),
+            connections: 1,
+            capacity: 1.0,
+            seconds: missing.len() as f64,
+            runs: Vec::new(),
+        };
+        results.services = services.map(of).to_vec();
+        results.missing = missing.iter().map(|&what| (what.into(), "why".into())).collect();
+        results
+    };
+    let earlier = results(["redis", "cxx"], &["nginx", "mariadb", "redis on glibc"]);
+    assert!(earlier.are_of(&allocators) && !earlier.are_of(&[]));
+    let mut now = results(["redis", "nginx"], &["tokio"]);
+    now.keep(earlier);
+    let services: Vec<_> =
+        now.services.iter().map(|one| (one.name.as_str(), one.seconds)).collect();
+    assert_eq!(services, [("redis", 1.0), ("nginx", 1.0), ("cxx", 3.0)]);
+    let missing: Vec<_> = now.missing.iter().map(|(what, _)| what.as_str()).collect();
+    assert_eq!(missing, ["tokio", "mariadb"], "what was measured now is not missing");
+}
+
 /// By then the services before it have kept all processors busy.
 #[test]
 fn a_service_is_not_busy_with_what_the_suite_did_before() {
