@@ -20,7 +20,7 @@ use crate::memory::interrupt;
 use crate::memory::stage::end_group;
 use crate::memory::tree::{self, Look};
 
-/// How long a server rests before its memory is read again.
+/// How long a server rests before its memory is read again, at least.
 pub const REST: Duration = Duration::from_secs(5);
 
 /// Between two looks at a server's memory under load.
