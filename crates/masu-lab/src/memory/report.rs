@@ -136,11 +136,12 @@ fn web_part(results: &Results, web: &Web, files: &Files) -> Result<String> {
     kinds.dedup();
     for kind in kinds {
         let servers: Vec<_> = web.servers.iter().filter(|server| server.kind == kind).collect();
-        let subject = servers.first().map_or(0.0, |server| server.curve.mean(0.0, 1.0));
+        let subject = subject(&servers);
+        let others = format!("{}'s is", results.allocators[0].0);
         let header = [
             "",
             "mean MiB",
-            "masu's is",
+            &others,
             "last half",
             "growth",
             "peak",
@@ -168,7 +169,13 @@ fn web_part(results: &Results, web: &Web, files: &Files) -> Result<String> {
     Ok(text)
 }
 
-fn served(results: &Results, server: &Served, subject: f64) -> Vec<String> {
+/// The mean memory of the first allocator, unless it failed.
+fn subject(servers: &[&Served]) -> Option<f64> {
+    let first = servers.iter().find(|server| server.allocator == 0 && server.failed.is_none())?;
+    Some(first.curve.mean(0.0, 1.0))
+}
+
+fn served(results: &Results, server: &Served, subject: Option<f64>) -> Vec<String> {
     let mut row = vec![results.allocators[server.allocator].0.clone()];
     if server.failed.is_some() {
         row.extend(std::iter::repeat_n("–".into(), 12));
@@ -178,7 +185,8 @@ fn served(results: &Results, server: &Served, subject: f64) -> Vec<String> {
     let [_, p50, p95, p99] = server.latency;
     let growth = server.curve.mean(0.75, 1.0) / server.curve.mean(0.5, 0.75) - 1.0;
     row.push(mib(Some(mean)));
-    row.push(format!("{:+.1} %", (subject / mean - 1.0) * 100.0));
+    let relative = |subject: f64| format!("{:+.1} %", (subject / mean - 1.0) * 100.0);
+    row.push(subject.map_or("–".into(), relative));
     row.push(mib(Some(server.curve.mean(0.5, 1.0))));
     row.push(format!("{:+.1} %", growth * 100.0));
     row.push(mib(Some(server.curve.peak() as f64)));
@@ -224,5 +232,34 @@ pub fn mib(kib: Option<f64>) -> String {
         Some(mib) if mib < 10.0 => format!("{mib:.1}"),
         Some(mib) => format!("{mib:.0}"),
         None => "–".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_compared_with_a_server_that_failed() {
+        let server = |allocator, kib, failed: Option<&str>| Served {
+            kind: "rails".into(),
+            allocator,
+            failed: failed.map(String::from),
+            requests: 1,
+            errors: 0,
+            first_error: None,
+            latency: [1.0; 4],
+            thirds: [1.0; 3],
+            processor_ms: 1.0,
+            processes: 1,
+            curve: Curve(vec![(0.0, kib, kib), (1.0, kib, kib)]),
+        };
+        let mut results = Results::begun(1, &[]);
+        results.allocators = ["masu", "glibc"].map(|name| (name.into(), "1".into())).to_vec();
+        let (masu, glibc) = (server(0, 90, None), server(1, 100, None));
+        let relative =
+            |masu: &Served| served(&results, &glibc, subject(&[masu, &glibc]))[2].clone();
+        assert_eq!(relative(&masu), "-10.0 %");
+        assert_eq!(relative(&server(0, 0, Some("it ended"))), "–");
     }
 }
