@@ -35,8 +35,13 @@ pub fn write(results: &Results, files: &Files) -> Result<()> {
 
 fn scenario_part(results: &Results, measured: &Measured, files: &Files) -> Result<String> {
     let good = || measured.runs.iter().filter(|run| run.failed.is_none());
-    let mut text =
-        format!("## {}\n\n{}. {}\n\n", measured.name, measured.about, ran(&measured.ran));
+    let mut text = format!(
+        "## {}\n\n{}. {}{}\n\n",
+        measured.name,
+        measured.about,
+        ran(&measured.ran),
+        other_rounds(results, measured)
+    );
     if let Some(model) = good().next() {
         let names: Vec<_> = model.readings.iter().map(|reading| reading.name.clone()).collect();
         let figures: Vec<_> = model.figures.keys().cloned().collect();
@@ -67,6 +72,14 @@ fn scenario_part(results: &Results, measured: &Measured, files: &Files) -> Resul
         }
     }
     Ok(text)
+}
+
+/// How often it ran, if that was not as often as what was measured last.
+fn other_rounds(results: &Results, measured: &Measured) -> String {
+    match measured.runs.len() / results.allocators.len().max(1) {
+        same if same == results.rounds => String::new(),
+        rounds => format!(" {rounds} rounds."),
+    }
 }
 
 fn row(
@@ -238,6 +251,20 @@ pub fn mib(kib: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_earlier_run_measured_has_its_own_rounds() {
+        let mut results = Results::begun(1, &[]);
+        results.allocators = ["masu", "glibc"].map(|name| (name.into(), "1".into())).to_vec();
+        let measured = |runs: usize| Measured {
+            name: "redis".into(),
+            about: "values".into(),
+            ran: When::now("1"),
+            runs: (0..runs).map(|_| Ran::default()).collect(),
+        };
+        assert_eq!(other_rounds(&results, &measured(6)), " 3 rounds.");
+        assert_eq!(other_rounds(&results, &measured(2)), "");
+    }
 
     #[test]
     fn nobody_is_compared_with_a_server_that_failed() {
