@@ -29,7 +29,7 @@ const MARKS: [&str; 2] =
 /// Options of the comparison.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// Only these of the memory suite's programs
+    /// Only these of the memory suite's programs; without --out their figures are only printed
     #[arg(long, value_delimiter = ',', value_name = "NAME,..", default_values = SCENARIOS)]
     only: Vec<String>,
     /// How often each runs under each policy; a round takes about four minutes
@@ -48,15 +48,22 @@ pub struct Options {
 /// Measures, writes `policies.json`, and puts the table into `docs/benchmarks/policies.md` (with
 /// `--out`, into `policies.md` there).
 pub fn run(options: &Options) -> Result<()> {
+    // A part of them says nothing of all.
+    let is_part = !options.report && options.only != SCENARIOS && !options.files.are_elsewhere();
     let results = if options.report {
         options.files.read("policies.json")?
     } else {
         let results = compare(options)?;
-        options.files.json("policies.json", &results)?;
+        if !is_part {
+            options.files.json("policies.json", &results)?;
+        }
         results
     };
     let text = table(&results)?;
     println!("{text}");
+    if is_part {
+        return Ok(());
+    }
     if options.files.are_elsewhere() {
         return options.files.text("policies.md", &text);
     }

@@ -43,7 +43,7 @@ pub struct Options {
     /// Three rounds of a fifth of the work: two minutes
     #[arg(long)]
     quick: bool,
-    /// Only these programs
+    /// Only these programs; without --out their figures are only printed
     #[arg(long, value_delimiter = ',', value_name = "P,..")]
     only: Vec<String>,
     #[command(flatten)]
@@ -174,10 +174,13 @@ pub fn run(options: &Options) -> Result<()> {
     let (date, machine) = (race::now(), Machine::here());
     let results = Results { date, machine, rounds, scale, rows, sample_us, samples, missing };
     let page = page::of(&results);
-    options.files.json("profilers.json", &results)?;
-    options.files.text("profilers.md", &page)?;
     println!("{page}");
-    Ok(())
+    // A part of them says nothing of all.
+    if !options.only.is_empty() && !options.files.are_elsewhere() {
+        return Ok(());
+    }
+    options.files.json("profilers.json", &results)?;
+    options.files.text("profilers.md", &page)
 }
 
 /// The programs.
