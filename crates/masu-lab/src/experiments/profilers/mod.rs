@@ -31,6 +31,7 @@ use super::files::Files;
 use super::middle;
 use crate::arm;
 use crate::race::{self, machine::Machine};
+use crate::stats;
 use masu_bench::work;
 use ways::Way;
 
@@ -164,7 +165,7 @@ pub fn run(options: &Options) -> Result<()> {
                 base: way.arm.name.clone(),
                 work: if program.name == PYTHON { 1.0 } else { way.share },
                 cpu_s: middle(pairs.iter().map(|it| it.cpu_s[1])),
-                ratio: middle(pairs.iter().map(|it| it.cpu_s[1] / it.cpu_s[0].max(1e-6))),
+                ratio: ratio(pairs),
                 peak_kib: middle(pairs.iter().map(|it| it.peak_kib[1])),
                 more_kib: middle(pairs.iter().map(|it| it.peak_kib[1] - it.peak_kib[0])),
             });
@@ -181,6 +182,13 @@ pub fn run(options: &Options) -> Result<()> {
     }
     options.files.json("profilers.json", &results)?;
     options.files.text("profilers.md", &page)
+}
+
+/// The median of the pairs' ratios of processor time. Of an even number the middle is taken of logarithms: if whoever
+/// comes first takes twice as long, the ratios are 2 and a half in turns, and mean nothing but 1.
+fn ratio(pairs: &[Pair]) -> f64 {
+    let of = |which: usize| pairs.iter().map(|it| it.cpu_s[which].max(1e-6)).collect::<Vec<_>>();
+    stats::ratio(&of(1), &of(0)).map_or(f64::NAN, |ratio| ratio.centre)
 }
 
 /// The programs.
@@ -269,4 +277,17 @@ fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
         ensure!(samples > 0, "the profile of `{SAMPLED}` has no samples");
     }
     Ok((middle(more) * 1e6 / samples as f64, samples))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_comes_first_in_turns_does_not_make_a_profile_dear() {
+        let pair = |base: f64, profiled: f64| Pair { cpu_s: [base, profiled], peak_kib: [1.0; 2] };
+        let first_is_dear = [pair(2.4, 1.0), pair(1.0, 2.4)];
+        assert!((ratio(&first_is_dear) - 1.0).abs() < 1e-9);
+        assert!((ratio(&[pair(1.0, 1.1), pair(1.0, 1.2), pair(1.0, 9.0)]) - 1.2).abs() < 1e-9);
+    }
 }
