@@ -245,7 +245,13 @@ fn finished(way: &Way, program: &[String], is_profiled: bool, place: &Path) -> R
     if is_profiled {
         command.envs(way.environment.iter().copied());
     }
-    child::run(command, None, LIMIT)
+    let finished = child::run(command, None, LIMIT)?;
+    // The workloads say who serves them; a wrapper may bring an allocator of its own.
+    let is_wrapped = is_profiled && !way.wrapper.is_empty();
+    if !is_wrapped && let Ok(allocator) = finished.field("allocator") {
+        way.arm.check(allocator)?;
+    }
+    Ok(finished)
 }
 
 fn cpu(finished: &Finished) -> f64 {

@@ -120,7 +120,7 @@ pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
             missing.push(format!("{} (apt-get install {})", peer.name, peer.package));
             continue;
         };
-        let arm = Arm::preloading(peer.name, "the distribution's", path);
+        let arm = Arm::preloading(peer.name, "the distribution's", path.canonicalize()?);
         ways.extend(peer.profilers.iter().map(|profiler| {
             let way = way(profiler.name, &arm, profiler.variables);
             match profiler.every {
