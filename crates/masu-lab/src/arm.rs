@@ -8,8 +8,9 @@ pub use masu_bench::arm::Arm;
 
 use crate::{paths, peers};
 
-/// The library under test.
+/// The library under test, as its sources are now ([`paths::build_masu_library`]).
 pub fn masu() -> Result<Arm> {
+    paths::build_masu_library()?;
     let path = paths::masu_library();
     let library = path.canonicalize().with_context(|| {
         format!("{} is missing: run `cargo build --release` or set MASU_LIB", path.display())

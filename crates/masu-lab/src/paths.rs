@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use anyhow::Result;
 use masu_bench::cargo;
@@ -33,8 +34,11 @@ pub fn masu_library() -> PathBuf {
 /// Builds the library under test anew if its sources changed, unless `MASU_LIB` names one: another
 /// library than the sources describe must not be measured under their commit.
 pub fn build_masu_library() -> Result<()> {
-    if env::var_os("MASU_LIB").is_some() {
-        return Ok(());
+    static BUILT: Mutex<bool> = Mutex::new(false);
+    let mut built = BUILT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !*built && env::var_os("MASU_LIB").is_none() {
+        cargo::build("libmasu.so", &["libmasu"], &workspace().join("target"), true)?;
+        *built = true;
     }
-    cargo::build("libmasu.so", &["libmasu"], &workspace().join("target"), true)
+    Ok(())
 }

@@ -100,8 +100,9 @@ pub fn run(options: &Options) -> Result<()> {
         return report::write(&options.files.read("servers.json")?, &options.files);
     }
     interrupt::listen()?;
-    let begun = Instant::now();
     let (allocators, absent) = options.allocators()?;
+    // What is built is not part of it.
+    let begun = Instant::now();
     let is_kept = !options.quick || options.files.are_elsewhere();
     let earlier: Option<Results> = match is_kept && !options.only.is_empty() {
         true => options.files.read("servers.json").ok(),

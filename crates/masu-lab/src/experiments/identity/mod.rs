@@ -112,6 +112,7 @@ struct Row {
 /// # Errors
 /// A program cannot be started, or a sum is off by more than 1 %.
 pub fn run(options: &Options) -> Result<()> {
+    paths::build_masu_library()?;
     let is_asked_for = |program: &&Program| {
         let name = program.name.to_lowercase();
         options.only.is_empty()
