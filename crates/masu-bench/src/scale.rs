@@ -150,6 +150,8 @@ fn or_infinity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64,
 pub enum Verdict {
     /// Simulated and measured speed-up are as close as the tolerance asks.
     Holds,
+    /// They are not, but the interval is too wide to say that they differ.
+    Undecided,
     /// The machine gets less: something that is not simulated keeps the cores from working.
     Below,
     /// The machine gets more than what should be the best: the model is wrong.
@@ -165,6 +167,7 @@ impl Verdict {
     pub fn words(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
+            Verdict::Undecided => "undecided",
             Verdict::Below => "less than simulated",
             Verdict::Above => "more than simulated",
             Verdict::Unlike => "other work on one core",
@@ -174,7 +177,7 @@ impl Verdict {
 }
 
 impl Row {
-    /// Judges it; the interval counts for the model.
+    /// Judges it. The interval counts for the model, but makes nothing hold that was measured otherwise.
     pub fn verdict(&self) -> Verdict {
         let same = 1.0 / (1.0 + TOLERANCE)..=1.0 + TOLERANCE;
         match () {
@@ -182,7 +185,8 @@ impl Row {
             () if self.instructions.is_some_and(|ratio| !same.contains(&ratio)) => Verdict::Unlike,
             () if self.high < self.model / (1.0 + TOLERANCE) => Verdict::Below,
             () if self.low > self.model * (1.0 + TOLERANCE) => Verdict::Above,
-            () => Verdict::Holds,
+            () if same.contains(&(self.model / self.measured)) => Verdict::Holds,
+            () => Verdict::Undecided,
         }
     }
 }
@@ -224,7 +228,7 @@ mod tests {
     #[test]
     fn the_interval_decides() {
         assert_eq!(row(2.0, 1.8, 1.9).verdict(), Verdict::Holds);
-        assert_eq!(row(2.0, 1.2, 1.7).verdict(), Verdict::Holds, "it may be that close");
+        assert_eq!(row(2.0, 1.2, 1.7).verdict(), Verdict::Undecided, "it may be that close");
         assert_eq!(row(2.0, 1.2, 1.5).verdict(), Verdict::Below);
         assert_eq!(row(1.0, 1.5, 1.9).verdict(), Verdict::Above);
         let rows = vec![row(2.0, 1.9, 2.0), row(2.0, 0.9, 1.0), row(2.1, 1.9, 2.0)];

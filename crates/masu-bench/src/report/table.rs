@@ -340,10 +340,10 @@ two differ by much, the model leaves out something that matters to that workload
 
 /// How the check came out.
 pub fn check_sentence(check: &Check) -> String {
-    use scale::Verdict::{Above, Below, Holds, Unknown, Unlike};
+    use scale::Verdict::{Above, Below, Holds, Undecided, Unknown, Unlike};
     let percent = TOLERANCE * 100.0;
-    let [holds, below, above, unlike, unknown] =
-        [Holds, Below, Above, Unlike, Unknown].map(|one| check.count(one));
+    let [holds, undecided, below, above, unlike, unknown] =
+        [Holds, Undecided, Below, Above, Unlike, Unknown].map(|one| check.count(one));
     let judged = check.rows.len() - unknown;
     let unknown = match unknown {
         0 => String::new(),
@@ -360,7 +360,8 @@ pub fn check_sentence(check: &Check) -> String {
         "With what moving a cache line takes here ({:.0} ns, one of many at once {:.0} ns), with what \
          a switch between threads takes ({:.1} µs), which only one core pays for, and with each program's \
          own time per call, the simulated speed-up from one core to two is within {percent:.0} % of \
-         the measured one in {holds} of {} rows; the machine gets less in {below}, where something \
+         the measured one in {holds} of {} rows; in {undecided} it is not, but was measured too roughly to \
+         tell them apart; the machine gets less in {below}, where something \
          keeps the cores waiting that is not simulated, and more in {above}, where the model is \
          wrong.{unlike}{unknown}",
         check.transfer_ns,
