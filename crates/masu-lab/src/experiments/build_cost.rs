@@ -170,9 +170,10 @@ fn report(results: &Results) -> String {
         ["allocator", "clean build", "added", "processor time", "added", "stripped", "added"];
     format!(
         "# What an allocator costs a Rust program\n\nThe smallest program that prints a line, built \
-         from nothing for release; the best of {} builds. {}. Again: `masu-lab build-cost`.\n\n{}",
+         from nothing for release; the best of {} builds. {}. Again: `masu-lab build-cost`.\n\n{}.\n\n{}",
         none.wall_s.len(),
         results.date,
+        results.machine,
         markdown(&header.map(String::from), &rows),
     )
 }

@@ -108,6 +108,7 @@ pub fn run(options: &Options) -> Result<()> {
 fn one(options: &Options, experiment: Experiment) -> Result<()> {
     let rounds = options.rounds.unwrap_or(if options.quick { 3 } else { 7 });
     ensure!(rounds > 0, "at least one round");
+    let begun = report::Begun::now();
     let contest = match experiment {
         Experiment::Double => grow(options, "double", "double", 3)?,
         Experiment::Builder => grow(options, "builder", "builder", 3)?,
@@ -120,11 +121,11 @@ fn one(options: &Options, experiment: Experiment) -> Result<()> {
         Experiment::All => bail!("not one experiment"),
     };
     let results = contest::run(&contest, rounds)?;
-    let text = report::markdown(&contest, &results);
+    let text = report::markdown(&contest, &results, &begun);
     println!("{text}");
     let file = |ending: &str| format!("growth/{}.{ending}", contest.name);
     options.files.text(&file("md"), &text)?;
-    options.files.json(&file("json"), &report::raw(&contest, &results))?;
+    options.files.json(&file("json"), &report::raw(&contest, &results, &begun))?;
     plot::bars(&options.files.path(&file("svg"))?, &contest, &results)
 }
 

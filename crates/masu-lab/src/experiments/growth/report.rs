@@ -6,8 +6,21 @@ use serde_json::{Value, json};
 
 use super::contest::{Contest, Figures, Results};
 use crate::experiments::files;
-use crate::race::machine::Machine;
+use crate::race::{self, machine::Machine};
 use crate::stats::median;
+
+/// When it began, and the machine before.
+pub struct Begun {
+    date: String,
+    machine: Machine,
+}
+
+impl Begun {
+    /// Now.
+    pub fn now() -> Self {
+        Begun { date: race::now(), machine: Machine::here() }
+    }
+}
 
 /// A contestant's median of a figure.
 fn figure(runs: &[Figures], name: &str) -> Option<f64> {
@@ -31,8 +44,22 @@ pub fn shown(value: f64) -> String {
     }
 }
 
+/// The allocators that take part, with their versions.
+fn versions(contest: &Contest) -> String {
+    let arms =
+        contest.contestants.iter().map(|one| format!("{} {}", one.arm.name, one.arm.version));
+    // In the order in which they are first named.
+    let mut named: Vec<String> = Vec::new();
+    for arm in arms {
+        if !named.contains(&arm) {
+            named.push(arm);
+        }
+    }
+    named.join(", ")
+}
+
 /// The tables as Markdown: medians, and how many times the first contestant's they are.
-pub fn markdown(contest: &Contest, results: &Results) -> String {
+pub fn markdown(contest: &Contest, results: &Results, at: &Begun) -> String {
     let runs = |entry: usize| results.get(entry).and_then(|r| r.as_ref().ok());
     let names: BTreeSet<String> =
         results.iter().flatten().flatten().flat_map(|run| run.keys().cloned()).collect();
@@ -57,10 +84,13 @@ pub fn markdown(contest: &Contest, results: &Results) -> String {
     }
     let rounds = runs(0).map_or(0, Vec::len);
     let mut text = format!(
-        "# {}\n\n{}\n\n{rounds} rounds in turn; medians. The last row is the first contestant \
-         again: what the two differ by is noise.\n\n{}\n",
+        "# {}\n\n{}\n\nMeasured {}, {rounds} rounds in turn; medians. The last row is the first \
+         contestant again: what the two differ by is noise.\n\n{}.\n\nAllocators: {}.\n\n{}\n",
         contest.title,
         contest.about,
+        at.date,
+        at.machine,
+        versions(contest),
         files::markdown(&header, &medians),
     );
     text += &format!("As multiples of the first row:\n\n{}\n", files::markdown(&header, &ratios));
@@ -74,7 +104,7 @@ pub fn markdown(contest: &Contest, results: &Results) -> String {
 }
 
 /// Every figure of every run, and where it was measured.
-pub fn raw(contest: &Contest, results: &Results) -> Value {
+pub fn raw(contest: &Contest, results: &Results, at: &Begun) -> Value {
     let entries = results.iter().enumerate().map(|(entry, result)| {
         let arm = contest.contestants.get(entry).unwrap_or(&contest.contestants[0]);
         json!({
@@ -88,7 +118,8 @@ pub fn raw(contest: &Contest, results: &Results) -> Value {
     json!({
         "experiment": contest.name,
         "title": contest.title,
-        "machine": Machine::here(),
+        "date": at.date,
+        "machine": at.machine,
         "entries": entries.collect::<Vec<_>>(),
     })
 }

@@ -77,8 +77,8 @@ fn head(results: &Results) -> String {
     text += &format!(
         "\n{}, {} rounds of {} % of the work, interleaved; medians, in brackets what they are in \
          terms of the system's allocator. Every run computed the same checksum. Again: `masu-lab \
-         rust-programs --rounds {}`.\n\n",
-        results.date, results.rounds, results.percent, results.rounds,
+         rust-programs --rounds {}`.\n\n{}.\n\n",
+        results.date, results.rounds, results.percent, results.rounds, results.machine,
     );
     for arm in &results.arms {
         text += &format!("- {} {}: {}\n", arm.allocator, arm.version, arm.proof);
