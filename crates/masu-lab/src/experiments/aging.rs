@@ -102,6 +102,7 @@ struct Turn {
 /// A program cannot be run.
 pub fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0 && options.cycles > 0, "there is nothing to measure");
+    let (date, machine) = (race::now(), Machine::here());
     let arms = arms(options)?;
     let row =
         |arm: &Arm| Row { allocator: arm.name.clone(), version: arm.version.clone(), runs: vec![] };
@@ -114,7 +115,6 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     let &Options { large, mib, cycles, rest: rest_s, rounds, .. } = options;
-    let (date, machine) = (race::now(), Machine::here());
     let results = Results { date, machine, large, mib, cycles, rest_s, rounds, rows };
     let page = page(&results);
     println!("{page}");

@@ -106,6 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
         false => (options.rounds, options.nodes),
     };
     ensure!(rounds > 0 && nodes > 0, "there is nothing to measure");
+    let (date, machine) = (race::now(), Machine::here());
     let found = |what: &str| Found { way: what.to_owned(), make_ns: vec![], free_ns: vec![] };
     let mut ways: Vec<Found> = WAYS.iter().map(|(_, what)| found(what)).collect();
     let mut threads: Vec<Sharing> = Pair::ALL
@@ -127,7 +128,7 @@ pub fn run(options: &Options) -> Result<()> {
             sharing.pair_ns.push(pair.run(nodes)?);
         }
     }
-    let results = Results { date: race::now(), machine: Machine::here(), nodes, ways, threads };
+    let results = Results { date, machine, nodes, ways, threads };
     let text = report(&results);
     println!("{text}");
     options.files.json("heaps.json", &results)?;

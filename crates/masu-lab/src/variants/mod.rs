@@ -130,6 +130,8 @@ pub fn run(options: &Options) -> Result<()> {
         return report::write(&options.files.read("variants.json")?, &options.files);
     }
     interrupt::listen()?;
+    // Builds load it, and are no other programs.
+    let machine = Machine::here();
     work::build()?;
     paths::build_masu_library()?;
     let begun = Instant::now();
@@ -145,8 +147,8 @@ pub fn run(options: &Options) -> Result<()> {
         kinds.flat_map(|kind| numbers.clone().map(|number| Variant::of(kind, number))).collect();
     let mut results = Results {
         date: race::now(),
-        machine: Machine::here(),
-        ran: When::now(&arms[0].version),
+        ran: When { load: machine.load.clone(), ..When::now(&arms[0].version) },
+        machine,
         allocators: arms.iter().map(|arm| (arm.name.clone(), arm.version.clone())).collect(),
         missing,
         variants: options.variants,

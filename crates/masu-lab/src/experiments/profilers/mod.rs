@@ -134,6 +134,7 @@ struct Pair {
 /// # Errors
 /// A program cannot be run.
 pub fn run(options: &Options) -> Result<()> {
+    let (date, machine) = (race::now(), Machine::here());
     let place = tempfile::tempdir()?;
     let (most, scale) = if options.quick { (3, 0.1) } else { (options.rounds.max(1), 0.5) };
     let mut missing = Vec::new();
@@ -172,7 +173,6 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     let (sample_us, samples) = one_sample(rounds, place.path())?;
-    let (date, machine) = (race::now(), Machine::here());
     let results = Results { date, machine, rounds, scale, rows, sample_us, samples, missing };
     let page = page::of(&results);
     println!("{page}");
