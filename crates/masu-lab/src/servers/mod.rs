@@ -5,9 +5,10 @@
 //! beforehand (`load`), at shares of that rate.
 //!
 //! A cell is a service on an allocator: start, proof of the allocator, warm-up, the levels one after the other, and
-//! five seconds of rest or more. The rest of one is spent while the next one, of another program, is loaded: a server at
-//! rest takes no processor time, and it is read and ends only when the next one's levels are over. So two neighbours of the list of
-//! services are measured in turn, allocator after allocator, in an order that rotates and reverses from round to round.
+//! five seconds of rest or more. The rest of one is spent while the next one, of another program, is loaded: a server
+//! at rest takes no processor time, and it is read and ends only when the next one's levels are over. So two neighbours
+//! of the list of services are measured in turn, allocator after allocator, in an order that rotates and reverses from
+//! round to round.
 
 mod clients;
 mod load;

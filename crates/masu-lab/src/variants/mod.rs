@@ -5,10 +5,10 @@
 //! alone (`kinds`). For each kind the report has the median and the worst ratio to the best allocator of each variant, and
 //! the command that runs the worst one again.
 //!
-//! In each round every variant runs once on every allocator, all allocators of a variant one after the other, in an order
-//! that is drawn at random each time: what a run leaves behind, such as huge pages, is found by the next one. A round
-//! goes through the variants of all kinds together, so that one that is cut off has measured all kinds a little. masu enters a
-//! second time: what that entry shows beside the first is noise.
+//! In each round every variant runs once on every allocator, all allocators of a variant one after the other, in an
+//! order that is drawn at random each time: what a run leaves behind, such as huge pages, is found by the next one. A
+//! round goes through the variants of all kinds together, so that one that is cut off has measured all kinds a little.
+//! masu enters a second time: what that entry shows beside the first is noise.
 
 mod kinds;
 mod measure;
