@@ -88,7 +88,7 @@ pub const ALL: &[Service] = &[
     },
     Service {
         name: "redis",
-        about: "Redis: values of 20 B to 100 kB, a third of which expire, and lists",
+        about: "Redis: values of 20 B to 100 kB, half of which expire, and lists",
         connections: 8,
         starts: 0.1,
         program: "redis",
