@@ -176,7 +176,12 @@ impl<T: FnMut(Step)> Race<'_, T> {
             if let (Ok(checked), true) = (&checked, entrant < self.plan.arms.len()) {
                 measured.keep_curve(entrant, &checked.curve);
             }
-            let outcome = checked.map(|checked| checked.sample).into();
+            let good = checked.map(|checked| {
+                // Where the system's allocator failed, the first one that did not says what to expect.
+                track.expected.get_or_insert(checked.printed);
+                checked.sample
+            });
+            let outcome = good.into();
             measured.runs.push(Run { arm: entrant, round, outcome });
         }
         let copies_go_on =

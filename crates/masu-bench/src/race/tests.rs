@@ -106,6 +106,15 @@ fn counters_keep_away_from_times_that_they_would_change() {
     assert_eq!(counted, 2 * once, "two rounds of all but the copies");
 }
 
+/// As if the system's allocator had failed.
+#[test]
+fn without_a_first_run_the_first_good_output_is_expected() {
+    let plan = Plan { copies: 0, rounds: 1, ..plan() };
+    let mut race = Race::new(&plan, |_| ());
+    race.rounds(Duration::ZERO);
+    assert!(race.tracks.iter().all(|track| track.expected.is_some()));
+}
+
 /// As masu and masu-hardened, of which one may fail.
 #[test]
 fn who_failed_does_not_take_another_setting_of_its_library_out() {
