@@ -12,10 +12,10 @@
 
 use crate::lock::{CachePadded, Lock};
 use crate::settings;
-use crate::sharding::Contention;
+use crate::sharding::{Contention, SHARDS};
 use crate::size_class::UNIT;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static};
-use crate::tuning::{BUFFER, SHARDS, SURPLUS_FROM};
+use crate::tuning::{BUFFER, SURPLUS_FROM};
 
 /// A shard of the page pool: its lock, and the account that it guards. The rest of what it guards belongs
 /// to the pool.

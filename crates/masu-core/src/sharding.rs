@@ -14,7 +14,32 @@
 
 use crate::lock::{Lock, change};
 use crate::sync::{AtomicUsize, Ordering, const_unless_loom, shared_static};
-use crate::tuning::{SHARD_WAITS, SHARD_WAITS_PART};
+use crate::tuning::{PROCESSORS_PER_LENDER, SHARD_WAITS, SHARD_WAITS_PART, SHARDED_FROM};
+
+/// Shards of the pool of pages for which the tables have room. In the simulation, a program of medium blocks stops
+/// scaling at 41 processors with 32 shards, and at 74 with 64.
+pub const MOST_SHARDS: usize = 128;
+/// Most of them that there can be: the model checker knows fewer.
+pub const SHARDS: usize = if cfg!(loom) { 2 } else { MOST_SHARDS };
+/// The same for the shared arena.
+pub const LENDERS: usize = if cfg!(loom) { 2 } else { 32 };
+
+/// Most shards of the pool of pages on this many processors: at most that many, and a power of two.
+pub const fn most_shards(processors: usize) -> usize {
+    if processors < SHARDED_FROM {
+        1
+    } else if processors < SHARDS {
+        1 << processors.ilog2()
+    } else {
+        SHARDS
+    }
+}
+
+/// Most shards of the shared arena on this many processors: a power of two.
+pub const fn most_lenders(processors: usize) -> usize {
+    let most = most_shards(processors / PROCESSORS_PER_LENDER);
+    if most < LENDERS { most } else { LENDERS }
+}
 
 shared_static! {
     /// Held while shards are added. It is only tried, except by a fork.

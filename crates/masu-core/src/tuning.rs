@@ -70,18 +70,10 @@ pub const BATCH_BYTES: usize = UNIT / 2;
 /// batch. †
 pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 
-/// Most shards of the shared arena, and processors for each of them. A thread takes one of their locks once for
-/// several blocks, and a shard's spans are partly free. In the simulation, a thousand threads stop scaling at six
-/// processors with one shard. †
-pub const LENDERS: usize = or_loom(32, 2) as usize;
-/// See [`LENDERS`].
+/// Processors for each shard of the shared arena. A thread takes one of their locks once for several blocks, and a
+/// shard's spans are partly free. In the simulation, a thousand threads stop scaling at six processors with one
+/// shard. †
 pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
-
-/// Most shards of the shared arena on this many processors: a power of two.
-pub const fn most_lenders(processors: usize) -> usize {
-    let most = most_shards(processors / PROCESSORS_PER_LENDER);
-    if most < LENDERS { most } else { LENDERS }
-}
 
 // Caches per processor, in an oversubscribed process.
 
@@ -130,29 +122,13 @@ pub const CACHES: usize = 4;
 
 // Shards of the page pool.
 
-/// Most shards. In the simulation, a program of medium blocks stops scaling at 41 processors with 32 shards, and at
-/// 74 with 64. †
-pub const MOST_SHARDS: usize = 128;
-/// See [`MOST_SHARDS`].
-pub const SHARDS: usize = or_loom(MOST_SHARDS as u32, 2) as usize;
-/// Processors from which on there may be more than one. §5
+/// Processors from which on there may be more than one shard. §5
 pub const SHARDED_FROM: usize = 4;
 /// Threads that wait for a shard's lock between two looks at how often that happens. §5
 pub const SHARD_WAITS: usize = or_loom(1024, 1) as usize;
 /// The part of the threads that took the lock, one in N, that must have waited before more shards are
 /// made. †
 pub const SHARD_WAITS_PART: usize = 8;
-
-/// Most shards on this many processors: at most that many, and a power of two.
-pub const fn most_shards(processors: usize) -> usize {
-    if processors < SHARDED_FROM {
-        1
-    } else if processors < SHARDS {
-        1 << processors.ilog2()
-    } else {
-        SHARDS
-    }
-}
 
 // The profile.
 

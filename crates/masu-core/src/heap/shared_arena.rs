@@ -33,13 +33,13 @@ use crate::lock::{CachePadded, Guard, Lock};
 use crate::region::{self, NIL};
 use crate::run::Home;
 use crate::settings;
-use crate::sharding::{self, Contention};
+use crate::sharding::{self, Contention, LENDERS, most_lenders};
 use crate::size_class::{LAST_CLASS, row, size_of_class};
 use crate::span::{self, Block};
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static,
 };
-use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, LENDERS, NEVER_BORROW, most_lenders};
+use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, NEVER_BORROW};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;

@@ -67,14 +67,14 @@ pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// Bytes of the sets of chunks that a shard of the pool of pages keeps, for 64 chunks.
 pub const SHARD_SETS_STRIDE: usize = 192;
 /// The same for all shards.
-pub const CHUNK_SETS_STRIDE: usize = SHARD_SETS_STRIDE * crate::tuning::MOST_SHARDS;
+pub const CHUNK_SETS_STRIDE: usize = SHARD_SETS_STRIDE * crate::sharding::MOST_SHARDS;
 /// Distance of those sets below the base.
 pub const CHUNK_SETS_BELOW: usize = HUGE_TAGS_BELOW + MAX_CHUNKS / 64 * CHUNK_SETS_STRIDE;
 /// Bytes of what a shard of the pool of pages guards. The size is asserted where it is defined.
 pub const SHARD_STRIDE: usize = 5888;
 /// Distance of the shards below the base. The first one lies elsewhere.
 pub const SHARDS_BELOW: usize =
-    CHUNK_SETS_BELOW + (crate::tuning::MOST_SHARDS * SHARD_STRIDE).next_multiple_of(65536);
+    CHUNK_SETS_BELOW + (crate::sharding::MOST_SHARDS * SHARD_STRIDE).next_multiple_of(65536);
 /// Chunks whose sets are not in that table, beside other variables: those of small programs.
 pub const FIRST_CHUNK_SETS: usize = 512;
 /// All that lies below the base.

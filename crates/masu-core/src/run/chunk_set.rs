@@ -9,8 +9,8 @@
 use crate::region::{
     self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS, SHARD_SETS_STRIDE,
 };
+use crate::sharding::SHARDS;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, const_unless_loom};
-use crate::tuning::SHARDS;
 
 /// Whose spans a chunk is for: those of a thread that has much and shares nothing. There are only a few
 /// affinities, so threads share them by number.

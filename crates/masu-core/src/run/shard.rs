@@ -27,9 +27,8 @@ use crate::ledger::{self, Account, MORE_SHARDS, Pages, last_shard};
 use crate::lock::{Guard, Lock, change};
 use crate::region::{self, SHARD_STRIDE, SHARDS_BELOW};
 use crate::settings;
-use crate::sharding;
+use crate::sharding::{self, SHARDS, most_shards};
 use crate::sync::{Ordering, array_of, const_unless_loom, shared_static};
-use crate::tuning::{SHARDS, most_shards};
 use core::cell::UnsafeCell;
 
 /// What a shard's lock guards. It lies beside the account, so that a fork, which takes all locks, touches few pages,

@@ -47,9 +47,10 @@ mod face {
     use crate::models::world::sys::cpu;
     use crate::models::world::{process, region};
     use crate::region::{GRANULES_PER_CHUNK, Kind};
+    use crate::sharding::SHARDS;
     use crate::size_class::UNIT;
     use crate::sync::{Ordering, spin_hint};
-    use crate::tuning::{SHARDED_FROM, SHARDS};
+    use crate::tuning::SHARDED_FROM;
     use std::ops::Range;
     use std::sync::Arc;
 
