@@ -17,10 +17,10 @@ use crate::heap::processor_caches;
 use crate::prof::outside as profile;
 use crate::region;
 
+pub use crate::heap::processor_caches::PROCESSOR_CACHES;
 pub use crate::prof::outside::{Word, ask};
 pub use crate::sharding::MOST_SHARDS;
 pub use crate::span::blocks_on;
-pub use crate::tuning::PROCESSOR_CACHES;
 pub use layout::{Layout, WORD_NAMES};
 
 /// Changes whenever a word changes its meaning under the same name.

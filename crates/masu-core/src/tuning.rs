@@ -77,8 +77,6 @@ pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
 
 // Caches per processor, in an oversubscribed process.
 
-/// Most caches, a power of two: processors beyond that share them.
-pub const PROCESSOR_CACHES: usize = or_loom(128, 2) as usize;
 /// Most blocks in a magazine, of which a cache has two for each class. §13
 pub const MAGAZINE_BLOCKS: usize = or_loom(32, 2) as usize;
 /// Most bytes in one, but a block at least. §13

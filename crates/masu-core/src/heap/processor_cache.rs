@@ -49,9 +49,12 @@ use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shar
 #[cfg(not(loom))]
 use crate::sys::mem;
 use crate::sys::{cpu, thread};
-use crate::tuning::{DEPOT, PROCESSOR_CACHES};
+use crate::tuning::DEPOT;
 use core::ptr::null_mut;
 use magazine::{EMPTY, Magazine, most};
+
+/// Most caches, a power of two: processors beyond that share them.
+pub const PROCESSOR_CACHES: usize = if cfg!(loom) { 2 } else { 128 };
 
 /// A processor's magazines of a class. The previous one is full, or empty, or was not full when it came.
 #[repr(C)]

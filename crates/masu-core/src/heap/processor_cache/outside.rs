@@ -3,7 +3,7 @@
 use super::{Cache, CachePadded, Depot, Magazine, Pair};
 use core::mem::{offset_of, size_of};
 
-pub use super::{AT, DEPOTS, IN_USE};
+pub use super::{AT, DEPOTS, IN_USE, PROCESSOR_CACHES};
 
 /// Bytes of a cache, of a depot, of a class's pair in a cache, and of a magazine.
 pub const BYTES: [usize; 4] =
