@@ -58,8 +58,6 @@ pub const LEFT_FREE: u32 = 8 << 10;
 
 /// Heaps per processor from which on a process is oversubscribed. §4
 pub const OVERSUBSCRIBED_PER_PROCESSOR: u32 = 8;
-/// The same, however few processors there are.
-pub const OVERSUBSCRIBED_FROM: u32 = or_loom(OVERSUBSCRIBED_PER_PROCESSOR, 0);
 /// Heaps that never borrow from the shared arena, except in an oversubscribed process. †
 pub const NEVER_BORROW: u32 = or_loom(8, 3);
 /// Batches that a thread borrows before it gets a span of its own for the class. †
