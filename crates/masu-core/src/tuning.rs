@@ -90,14 +90,12 @@ pub const DEPOT: usize = or_loom(4, 1) as usize;
 pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
 pub const OVERSUBSCRIBED_SLOTS: usize = or_loom(8, 1) as usize;
-/// Most blocks in a chain; for small blocks, most blocks and bytes in one. §4
+/// Most blocks and bytes in a chain. §4
 pub const CHAIN: u32 = 16;
 /// See [`CHAIN`].
-pub const CHAIN_OF_SMALL: (u32, usize) = (64, 4 << 10);
-/// Bytes in a chain, and bytes in a chain of an oversubscribed process. §4
 pub const CHAIN_BYTES: usize = 16 << 10;
-/// See [`CHAIN_BYTES`].
-pub const OVERSUBSCRIBED_CHAIN_BYTES: usize = 4 << 10;
+/// Most blocks and bytes in a chain of small blocks. In an oversubscribed process no chain has more bytes. §4
+pub const CHAIN_OF_SMALL: (u32, usize) = (64, 4 << 10);
 
 // Caches of medium blocks.
 

@@ -30,7 +30,7 @@ use crate::space::Record;
 use crate::span::{Span, remote::RemoteWord};
 use crate::stack::Unwinder;
 use crate::stats::Counters;
-use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, DEPOT, OVERSUBSCRIBED_CHAIN_BYTES, SLOTS};
+use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, DEPOT, SLOTS};
 use core::mem::offset_of;
 
 /// Declares [`Layout`], all of words, and this engine's values.
@@ -208,7 +208,7 @@ layout! {
     /// Those bytes.
     chain_small_bytes = CHAIN_OF_SMALL.1,
     /// The same if not all slots are in use.
-    oversubscribed_chain_bytes = OVERSUBSCRIBED_CHAIN_BYTES,
+    oversubscribed_chain_bytes = CHAIN_OF_SMALL.1,
     /// Bytes that the thread has allocated.
     heap_allocated = offset_of!(Heap, bytes) + ThreadBytes::FIELDS[0],
     /// Bytes that it has freed.

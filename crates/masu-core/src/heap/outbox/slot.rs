@@ -4,11 +4,10 @@ use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, SIZES};
 use crate::span::Block;
 use crate::sync::{Cell, const_unless_loom};
-use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, OVERSUBSCRIBED_CHAIN_BYTES};
+use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL};
 
 /// Most blocks in a chain of a class: a row for all slots, and one for an oversubscribed process.
-pub static MOST: [[u8; LAST_CLASS + 1]; 2] =
-    [most_of(CHAIN_BYTES), most_of(OVERSUBSCRIBED_CHAIN_BYTES)];
+pub static MOST: [[u8; LAST_CLASS + 1]; 2] = [most_of(CHAIN_BYTES), most_of(CHAIN_OF_SMALL.1)];
 
 const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
     let mut out = [0; LAST_CLASS + 1];
