@@ -188,10 +188,8 @@ pub const BUFFER: usize = 64 << 10;
 pub const CGROUP_FROM: usize = 64 << 20;
 /// Milliseconds between two readings of the control group's limits. †
 pub const CGROUP_EVERY: u64 = 10_000;
-/// Checks on the way from the resident bytes to the soft limit, and the least bytes between two. †
+/// Checks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart. †
 pub const SOFT_LOOKS: usize = 16;
-/// See [`SOFT_LOOKS`].
-pub const SOFT_STEP: usize = 1 << 20;
 /// Milliseconds for which a look at the process's filters of system calls holds. †
 pub const FILTER_EVERY: u64 = 250;
 /// Milliseconds between two looks at the pressure, and in how many of them tasks must have waited for that

@@ -12,7 +12,7 @@ use crate::limit;
 use crate::settings;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{cgroup, time};
-use crate::tuning::{CGROUP_EVERY, PRESSURE_STALL, SOFT_LOOKS, SOFT_STEP};
+use crate::tuning::{CGROUP_EVERY, GROWN_BY, PRESSURE_STALL, SOFT_LOOKS};
 
 /// Sees to the soft limit after an allocation that has taken fresh memory. Outside all locks.
 pub fn look() {
@@ -30,7 +30,8 @@ fn relieve() {
         let resident = if settings::cgroup() { cgroup::resident() } else { None };
         match resident.filter(|&resident| resident <= soft) {
             Some(resident) => {
-                limit::watch_from(soft, used, ((soft - resident) / SOFT_LOOKS).max(SOFT_STEP));
+                // No thread asks before that many bytes more, except for huge blocks.
+                limit::watch_from(soft, used, ((soft - resident) / SOFT_LOOKS).max(GROWN_BY));
                 over = false;
             }
             None => {
