@@ -146,10 +146,9 @@ pub const TICK_TURNS: usize = 32;
 pub const TICK_LONG: usize = 16;
 /// Ticks after which something unused has rested. §2, §7
 pub const RESTED: u32 = 2;
-/// Ticks in which free pages that have rested must have been needed once, to stay. §7
+/// Ticks in which free pages that have rested must have been needed once, to stay; and of what went back, the part, one
+/// in N, that a tick forgets, for a later need for it is a new need. §7
 pub const RETAIN_TICKS: usize = 8;
-/// The part of what went back, one in N, that a tick forgets: a later need for it is a new need. §7
-pub const RETAIN_FORGOTTEN: usize = 8;
 /// How many spans that a thread claims back count as much as blocks that cross once. §2
 pub const CROSSING_WEIGHT: u32 = 8;
 /// Ticks during which a heap counts as one that shares. §2

@@ -6,7 +6,7 @@
 //! nothing is taken or given during a tick, the process is idle: nothing stays.
 
 use crate::ledger;
-use crate::tuning::{RETAIN_FORGOTTEN, RETAIN_TICKS};
+use crate::tuning::RETAIN_TICKS;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -91,7 +91,7 @@ impl Retained {
         // As if they had gone before.
         self.rested.iter().for_each(|then| set(then, get(then).saturating_sub(goes)));
         let gone = get(&self.gone).saturating_sub(again);
-        set(&self.gone, gone - gone / RETAIN_FORGOTTEN + goes);
+        set(&self.gone, gone - gone / RETAIN_TICKS + goes);
         set(&self.most, most);
         stay
     }
