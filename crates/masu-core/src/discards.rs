@@ -101,7 +101,7 @@ mod kernel {
 
     use crate::sync::{AtomicU64, AtomicUsize, Ordering};
     use crate::sys::{Errno, credentials, thread, time};
-    use crate::tuning::FILTER_EVERY;
+    use crate::tuning::KERNEL_EVERY;
     use crate::{settings, sharing};
 
     /// When a thread was last found to have a filter or none, in milliseconds; [`NEVER`] if it does not matter.
@@ -120,7 +120,7 @@ mod kernel {
         }
         let (now, me) = (time::now_ms(), thread::pointer());
         let mut found = FOUND.load(Ordering::Relaxed);
-        if found & !FREE != me || now.saturating_sub(looked) >= FILTER_EVERY {
+        if found & !FREE != me || now.saturating_sub(looked) >= KERNEL_EVERY {
             found = me | if credentials::are_unfiltered() { FREE } else { 0 };
             LOOKED.store(now, Ordering::Relaxed);
             FOUND.store(found, Ordering::Relaxed);

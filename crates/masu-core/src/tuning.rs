@@ -189,10 +189,6 @@ pub const CGROUP_FROM: usize = 64 << 20;
 pub const CGROUP_EVERY: u64 = 10_000;
 /// Checks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart. †
 pub const SOFT_LOOKS: usize = 16;
-/// Milliseconds for which a look at the process's filters of system calls holds. †
-pub const FILTER_EVERY: u64 = 250;
-/// Milliseconds between two looks at the pressure, and in how many of them tasks must have waited for that
-/// to count. †
-pub const PRESSURE_EVERY: u64 = 250;
-/// See [`PRESSURE_EVERY`].
-pub const PRESSURE_STALL: u64 = PRESSURE_EVERY / 10;
+/// Milliseconds between two looks at what the kernel alone knows: the pressure, and the process's credentials and
+/// filters of system calls. †
+pub const KERNEL_EVERY: u64 = 250;

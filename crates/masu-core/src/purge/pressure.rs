@@ -12,7 +12,7 @@ use crate::limit;
 use crate::settings;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{cgroup, time};
-use crate::tuning::{CGROUP_EVERY, GROWN_BY, PRESSURE_STALL, SOFT_LOOKS};
+use crate::tuning::{CGROUP_EVERY, GROWN_BY, KERNEL_EVERY, SOFT_LOOKS};
 
 /// Sees to the soft limit after an allocation that has taken fresh memory. Outside all locks.
 pub fn look() {
@@ -66,7 +66,7 @@ pub fn on_tick() {
 pub fn is_pressed(before: &mut Option<u64>) -> bool {
     let total = if settings::cgroup() { cgroup::stalled() } else { None };
     let stalled = |before: u64| total.unwrap_or(0).saturating_sub(before);
-    let pressed = before.is_some_and(|before| stalled(before) >= PRESSURE_STALL * 1000);
+    let pressed = before.is_some_and(|before| stalled(before) >= KERNEL_EVERY * 1000 / 10);
     *before = total;
     pressed
 }

@@ -18,7 +18,7 @@ use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{credentials, futex, thread, time};
-use crate::tuning::{PATIENCE, PRESSURE_EVERY};
+use crate::tuning::{KERNEL_EVERY, PATIENCE};
 use crate::turn::Turn;
 use core::cell::UnsafeCell;
 
@@ -124,7 +124,7 @@ extern "C" fn run(_: usize) {
         let mut left = decay.div_ceil(2).max(1);
         // A decay time that is set meanwhile counts at once.
         while left != 0 && settings::decay_ms() == Some(decay) {
-            let period = left.min(PRESSURE_EVERY);
+            let period = left.min(KERNEL_EVERY);
             left -= period;
             let timeout = (period / 1000, period % 1000 * 1_000_000);
             futex::wait(word, taken, Some((timeout.0 as i64, timeout.1 as i64)));
