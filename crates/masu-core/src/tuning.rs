@@ -153,12 +153,8 @@ pub const RETAIN_TICKS: usize = 8;
 pub const CROSSING_WEIGHT: u32 = 8;
 /// Ticks during which a heap counts as one that shares. §2
 pub const SHARING: u32 = 2;
-/// Bytes in slow frees between two looks at the clock, and how many frees that may be at most. §7
+/// Bytes in slow frees between two looks at the clock, and free bytes below which no thread looks. §7
 pub const LOOK_EVERY: usize = 512 << 10;
-/// See [`LOOK_EVERY`].
-pub const LOOK_FREES: usize = 32;
-/// Free bytes below which no thread looks. §7
-pub const LOOK_FROM: usize = 512 << 10;
 /// Stale bytes before a single-threaded program gets a background thread. †
 pub const LONELY_BUDGET: usize = 64 << 20;
 /// Ticks without much debt after which the background thread ends. †

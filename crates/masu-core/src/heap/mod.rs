@@ -91,11 +91,11 @@ use crate::clock::{LowTick, Tick};
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::run::pool;
-use crate::size_class::{LAST_CLASS, TABLE, TABLE_LEN};
+use crate::size_class::{LAST_CLASS, SMALL_MAX, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, LOOK_FREES, SHARING};
+use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, SHARING};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
@@ -342,13 +342,14 @@ fn is_told(heap: &Heap, fresh: usize) -> bool {
 }
 
 /// Counts a slow free of `bytes`. Returns whether the calling thread should look at what is stale
-/// and what time it is: once in [`LOOK_EVERY`] bytes, since a look is a system call.
+/// and what time it is: once in [`LOOK_EVERY`] bytes, since a look is a system call. No free counts for less than the
+/// longest small block.
 pub fn freed(bytes: usize) -> bool {
     let heap = tls::current();
     if heap.role.get() != Role::Thread {
         return true;
     }
-    let freed = heap.freed.get() + bytes.max(LOOK_EVERY / LOOK_FREES);
+    let freed = heap.freed.get() + bytes.max(SMALL_MAX);
     let look = freed >= LOOK_EVERY;
     heap.freed.set(if look { 0 } else { freed });
     look

@@ -35,7 +35,7 @@ use crate::region::{self, CHUNK, GRANULE};
 use crate::run::cache as run_cache;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::time;
-use crate::tuning::{LONELY_BUDGET, LOOK_FROM};
+use crate::tuning::{LONELY_BUDGET, LOOK_EVERY};
 use crate::{hardened, heap, ledger, limit, run, settings, space, span};
 
 /// Time of the last tick in milliseconds.
@@ -78,7 +78,7 @@ pub fn on_free(released: usize) {
 #[inline(never)]
 fn on_release(bytes: usize) {
     // Little is stale in most programs most of the time: they stop here.
-    if (ledger::is_sharded() || dirty() >= LOOK_FROM) && heap::freed(bytes) {
+    if (ledger::is_sharded() || dirty() >= LOOK_EVERY) && heap::freed(bytes) {
         due();
     }
 }
