@@ -144,15 +144,13 @@ pub const TICK_CALLS: usize = 128;
 pub const TICK_TURNS: usize = 32;
 /// Units from which on a range is not short: its pages take longer to fault in than the call does. †
 pub const TICK_LONG: usize = 16;
-/// Ticks after which something unused has rested. §2, §7
+/// Ticks after which something unused has rested, and during which a heap counts as one that shares. §2, §7
 pub const RESTED: u32 = 2;
 /// Ticks in which free pages that have rested must have been needed once, to stay; and of what went back, the part, one
 /// in N, that a tick forgets, for a later need for it is a new need. §7
 pub const RETAIN_TICKS: usize = 8;
 /// How many spans that a thread claims back count as much as blocks that cross once. §2
 pub const CROSSING_WEIGHT: u32 = 8;
-/// Ticks during which a heap counts as one that shares. §2
-pub const SHARING: u32 = 2;
 /// Bytes in slow frees between two looks at the clock, and free bytes below which no thread looks. §7
 pub const LOOK_EVERY: usize = 512 << 10;
 /// Stale bytes before a single-threaded program gets a background thread. †

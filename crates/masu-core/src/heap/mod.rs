@@ -95,7 +95,7 @@ use crate::size_class::{LAST_CLASS, SMALL_MAX, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, SHARING};
+use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, RESTED};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
@@ -298,7 +298,7 @@ impl Heap {
     /// Whether blocks crossed between this thread and others lately.
     pub(crate) fn is_shared(&self) -> bool {
         let at = self.last_shared.get();
-        at != Tick::NEVER && at.age() <= SHARING
+        at != Tick::NEVER && at.age() <= RESTED
     }
 }
 
