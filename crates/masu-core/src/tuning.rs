@@ -22,10 +22,9 @@ pub const WALKS_PER_TICK: u8 = 8;
 pub const LITTLE_CARVED: u32 = 12 << 10;
 /// Refills of a class in a tick, after its bin is no longer counted, that make its use steady. §3
 pub const STEADY_AFTER: u8 = 240;
-/// Bytes of a span carved ahead in a class that runs empty again and again, so that its bin lasts. §3
+/// Bytes of a span carved ahead in a class that runs empty again and again, so that its bin lasts; twice as many in
+/// steady use. §3
 pub const AHEAD: u32 = 8 << 10;
-/// The same in steady use. §3
-pub const AHEAD_STEADY: u32 = 16 << 10;
 /// Blocks that make a bin that lasts, however small they are. §3
 pub const AHEAD_BLOCKS: u32 = 128;
 /// Units of 16 bytes that a class without a span may waste by taking blocks of larger ones. §10

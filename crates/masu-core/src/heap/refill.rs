@@ -13,9 +13,7 @@ use crate::run::Affinity;
 use crate::size_class::{LAST_CLASS, LAST_IN_TABLE, row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
-use crate::tuning::{
-    AHEAD, AHEAD_BLOCKS, AHEAD_STEADY, FULL_LOOKED_AT, LARGER_WASTE_SIXTEENTHS, STEADY_AFTER,
-};
+use crate::tuning::{AHEAD, AHEAD_BLOCKS, FULL_LOOKED_AT, LARGER_WASTE_SIXTEENTHS, STEADY_AFTER};
 use core::ptr::null_mut;
 
 /// A small block if the bin of its class, if the table has that, is empty or the thread has no heap yet, and no scope
@@ -230,17 +228,17 @@ unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32
 }
 
 /// How many bytes of its span a class that runs empty again and again has carved at least, so that its bin lasts:
-/// nothing while its bin is still counted, then some, and more in steady use, two blocks at least. (A thread that uses
-/// thirty classes a little touches half the pages that it would if all of them were carved at once.)
+/// nothing while its bin is still counted, then some, and twice that in steady use, two blocks at least. (A thread that
+/// uses thirty classes a little touches half the pages that it would if all of them were carved at once.)
 #[inline]
 pub(super) fn ahead(heap: &Heap, class: usize) -> u32 {
     let most = match heap.walks[row(class)].get() {
-        0 => AHEAD_STEADY,
+        0 => 2 * AHEAD,
         left if left <= STEADY_AFTER => AHEAD,
         _ => 0,
     };
     let size = size_of_class(class) as u32;
-    if most == AHEAD_STEADY { most.max(2 * size) } else { most }.min(AHEAD_BLOCKS * size)
+    if most == 2 * AHEAD { most.max(2 * size) } else { most }.min(AHEAD_BLOCKS * size)
 }
 
 /// Another span into which blocks were freed: partial, full, or without an owner.
