@@ -1,7 +1,7 @@
 //! The soft limit on the bytes in use: once it is passed, the engine makes room and tells the program. (The
 //! hard limit is the [`ledger`](crate::ledger)'s.)
 //!
-//! [`SOFT`] is the option, or what the control group says, looked up once [`CGROUP_FROM`] bytes are in use.
+//! [`SOFT`] is the option, or what the control group says, looked up once [`LARGE`] bytes are in use.
 //! The state goes
 //!
 //! ```text
@@ -18,7 +18,7 @@ use crate::ledger::used;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::cgroup;
-use crate::tuning::CGROUP_FROM;
+use crate::tuning::LARGE;
 use core::ffi::c_void;
 use core::mem::transmute;
 use core::ptr::with_exposed_provenance_mut;
@@ -31,7 +31,7 @@ static STATE: AtomicU32 = AtomicU32::new(BELOW);
 /// The soft limit; 0 until it is known.
 pub(crate) static SOFT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes in use above which a thread must look.
-static WATCH: AtomicUsize = AtomicUsize::new(CGROUP_FROM);
+static WATCH: AtomicUsize = AtomicUsize::new(LARGE);
 /// How many were in use when a thread last looked, and found that they are not resident.
 static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
 
@@ -49,7 +49,7 @@ pub fn apply() {
     let before = SOFT.load(Ordering::Relaxed);
     match settings::limit_soft() {
         LimitOrAuto::AUTO => {
-            set_soft(0, CGROUP_FROM);
+            set_soft(0, LARGE);
             // If the last one is passed: this may be the same one.
             is_over();
         }

@@ -162,8 +162,9 @@ pub const SURPLUS_FROM: usize = 128 << 20;
 pub const SURPLUS_PART: usize = 3;
 /// Bytes of that which go back in a millisecond, on average. §7
 pub const SURPLUS_PACE: usize = 512 << 10;
-/// Bytes in spans and runs from which on chunks in full use get huge pages again. §6
-pub const COLLAPSE_FROM: usize = 64 << 20;
+/// Bytes in use from which on a heap is large: chunks in full use get huge pages again, and a control group's limit
+/// matters. §6
+pub const LARGE: usize = 64 << 20;
 /// Huge pages that a tick makes again, at most; more in a heap of so many chunks for each, up to a number that
 /// interrupts other processors some fifty times a second. §6
 pub const COLLAPSES_PER_TICK: usize = 4;
@@ -176,8 +177,6 @@ pub const BUFFER: usize = 64 << 10;
 
 // Limits.
 
-/// Bytes in use from which on a control group's limit matters. †
-pub const CGROUP_FROM: usize = 64 << 20;
 /// Milliseconds between two readings of the control group's limits. †
 pub const CGROUP_EVERY: u64 = 10_000;
 /// Checks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart. †

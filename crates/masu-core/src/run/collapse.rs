@@ -24,9 +24,7 @@ use crate::settings;
 use crate::space;
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::sys::huge;
-use crate::tuning::{
-    CHUNKS_A_COLLAPSE, COLLAPSE_FROM, COLLAPSES_PER_TICK, MOST_COLLAPSES_PER_TICK,
-};
+use crate::tuning::{CHUNKS_A_COLLAPSE, COLLAPSES_PER_TICK, LARGE, MOST_COLLAPSES_PER_TICK};
 
 /// Chunks that are looked at in a tick, at most; and ticks that a round over all chunks takes, at least.
 const LOOKS: usize = 64;
@@ -43,10 +41,7 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether there may be something to do in this process: a large heap, and huge pages.
 fn is_on() -> bool {
-    settings::huge_pages()
-        && in_use_bytes() >= COLLAPSE_FROM
-        && !region::is_scarce()
-        && huge::are_allowed()
+    settings::huge_pages() && in_use_bytes() >= LARGE && !region::is_scarce() && huge::are_allowed()
 }
 
 /// Whether so many huge pages were split that it is worth a background thread.
