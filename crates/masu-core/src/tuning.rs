@@ -137,12 +137,11 @@ pub const PACED_FROM: usize = 64 << 10;
 
 // The purge.
 
-/// System calls of a tick for pages of the pool after which short ranges of further shards wait. †
+/// System calls of a tick for pages of the pool after which ranges of further shards that are shorter than a span wait:
+/// the pages of longer ones take longer to fault in than the call does. †
 pub const TICK_CALLS: usize = 128;
 /// Ticks after which short ranges of every shard have had their turn: 8 seconds. †
 pub const TICK_TURNS: usize = 32;
-/// Units from which on a range is not short: its pages take longer to fault in than the call does. †
-pub const TICK_LONG: usize = 16;
 /// Ticks after which something unused has rested, and during which a heap counts as one that shares. §2, §7
 pub const RESTED: u32 = 2;
 /// Ticks in which free pages that have rested must have been needed once, to stay; and of what went back, the part, one

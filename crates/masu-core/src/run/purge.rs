@@ -1,7 +1,7 @@
 //! Gives free memory back: the pages of a chunk to the kernel, outside all locks except `DISCARD`, and a wholly free
 //! chunk to the space.
 
-use super::chunk::{Bits, UNITS, record};
+use super::chunk::{Bits, UNITS, UNITS_PER_GRANULE, record};
 use super::chunk_set::Has;
 use super::pages::Came;
 use super::pool::address;
@@ -14,7 +14,7 @@ use crate::lock::{DISCARD, change};
 use crate::size_class::UNIT;
 use crate::space;
 use crate::sys::auxv;
-use crate::tuning::{TICK_CALLS, TICK_LONG, TICK_TURNS};
+use crate::tuning::{TICK_CALLS, TICK_TURNS};
 
 /// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
 /// already; the rest is marked as old. Returns the bytes given back.
@@ -83,7 +83,7 @@ struct Visit {
 impl Visit {
     /// Units of the shortest range that goes back, after others that may take a call each.
     fn shortest(&self, noted: usize) -> usize {
-        if self.whole || self.calls + noted < TICK_CALLS { 1 } else { TICK_LONG }
+        if self.whole || self.calls + noted < TICK_CALLS { 1 } else { UNITS_PER_GRANULE }
     }
 }
 

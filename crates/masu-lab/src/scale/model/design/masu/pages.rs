@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use masu_core::rules::{Affinity, TICK_CALLS, TICK_LONG, TICK_TURNS, UNITS};
+use masu_core::rules::{Affinity, TICK_CALLS, TICK_TURNS, UNITS};
 
 use super::super::super::machine::{Copied, Line};
 use super::super::super::what::What;
@@ -129,7 +129,7 @@ impl Pages {
             }
             of
         };
-        let (all, long) = (count(1), count(TICK_LONG));
+        let (all, long) = (count(1), count(PER_GRANULE));
         let mut shorts: Vec<usize> = all.iter().zip(&long).map(|(all, long)| all - long).collect();
         shorts.sort_unstable_by(|one, other| other.cmp(one));
         let most: usize = shorts.iter().take(shorts.len().div_ceil(TICK_TURNS)).sum();
