@@ -76,8 +76,6 @@ pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
 
 /// Most blocks in a magazine, of which a cache has two for each class. §13
 pub const MAGAZINE_BLOCKS: usize = or_loom(32, 2) as usize;
-/// Most bytes in one, but a block at least. §13
-pub const MAGAZINE_BYTES: usize = 16 << 10;
 /// Processors up to which magazines are that long; with twice as many they are half as long. †
 pub const WHOLE_MAGAZINES_UP_TO: u32 = 16;
 /// Magazines of a class that all processors share. §13

@@ -2,10 +2,10 @@
 
 use super::super::free;
 use crate::region;
-use crate::size_class::{LAST_CLASS, SIZES, row};
+use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, row};
 use crate::span::{self, Block};
 use crate::sync::{AtomicU32, Ordering, shared_static};
-use crate::tuning::{MAGAZINE_BLOCKS, MAGAZINE_BYTES, WHOLE_MAGAZINES_UP_TO};
+use crate::tuning::{MAGAZINE_BLOCKS, WHOLE_MAGAZINES_UP_TO};
 use core::ptr::null_mut;
 
 /// A list of free blocks of a class.
@@ -22,12 +22,12 @@ shared_static! {
     static SHIFT: AtomicU32 = AtomicU32::new(0);
 }
 
-/// Most blocks in a magazine, by class.
+/// Most blocks in a magazine, by class: no more bytes than one of the longest blocks has.
 pub static MOST: [u8; LAST_CLASS + 1] = {
     let mut most = [0; LAST_CLASS + 1];
     let mut class = 1;
     while class <= LAST_CLASS {
-        let n = MAGAZINE_BYTES / SIZES[class] as usize;
+        let n = SMALL_MAX / SIZES[class] as usize;
         most[class] = if n < MAGAZINE_BLOCKS { n as u8 } else { MAGAZINE_BLOCKS as u8 };
         class += 1;
     }

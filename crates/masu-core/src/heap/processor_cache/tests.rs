@@ -8,7 +8,7 @@ use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::size_class::size_of_class;
 use crate::span::{pool, span_of};
-use crate::tuning::{MAGAZINE_BLOCKS, MAGAZINE_BYTES, OVERSUBSCRIBED_PER_PROCESSOR};
+use crate::tuning::{MAGAZINE_BLOCKS, OVERSUBSCRIBED_PER_PROCESSOR};
 use crate::{alloc, alloc_zeroed, dealloc, limit, region};
 use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -334,7 +334,7 @@ fn a_heap_among_many_takes_no_span_back() {
 fn magazines_are_bounded() {
     for (class, &most) in MOST.iter().enumerate().skip(1) {
         assert!((1..=MAGAZINE_BLOCKS).contains(&usize::from(most)));
-        assert!(most == 1 || usize::from(most) * size_of_class(class) <= MAGAZINE_BYTES);
+        assert!(usize::from(most) * size_of_class(class) <= SMALL_MAX);
     }
     assert!(size_of::<Cache>() < size_of::<Heap>());
 }
