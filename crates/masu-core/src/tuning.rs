@@ -27,8 +27,9 @@ pub const STEADY_AFTER: u8 = 240;
 pub const AHEAD: u32 = 8 << 10;
 /// Blocks that make a bin that lasts, however small they are. §3
 pub const AHEAD_BLOCKS: u32 = 128;
-/// Units of 16 bytes that a class without a span may waste by taking blocks of larger ones. §10
-pub const LARGER_WASTE_SIXTEENTHS: usize = UNIT / 2 / 16;
+/// Bytes that a class may take in place of a span: in a batch of the shared arena's blocks (§4), and as what blocks of
+/// larger classes waste (§10).
+pub const WITHOUT_SPAN: usize = UNIT / 2;
 /// Full spans at which a refill looks for one that others have freed into. †
 pub const FULL_LOOKED_AT: usize = 4;
 /// Spans without an owner at which a thread looks for one of its node, where there are several. §14
@@ -61,8 +62,6 @@ pub const OVERSUBSCRIBED_PER_PROCESSOR: u32 = 8;
 pub const NEVER_BORROW: u32 = or_loom(8, 3);
 /// Batches that a thread borrows before it gets a span of its own for the class. †
 pub const BATCHES: u8 = 4;
-/// Bytes in a batch. §4
-pub const BATCH_BYTES: usize = UNIT / 2;
 /// Blocks of a class freed, with none borrowed meanwhile, after which a thread returns the rest of its
 /// batch. †
 pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;

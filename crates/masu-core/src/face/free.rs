@@ -11,7 +11,7 @@ use crate::report::{self, Act, Wrong};
 use crate::size_class::{MEDIUM_MAX, TABLE_MAX, UNIT};
 use crate::span::Span;
 use crate::sync::{AtomicBool, Ordering};
-use crate::tuning::LARGER_WASTE_SIXTEENTHS;
+use crate::tuning::WITHOUT_SPAN;
 use crate::{purge, settings};
 
 /// Frees a block; null is allowed.
@@ -134,7 +134,7 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
             Kind::Spare => true,
             Kind::Hardened => false,
         };
-    !short && (asked == 0 || block.bytes > 2 * asked + LARGER_WASTE_SIXTEENTHS * 16)
+    !short && (asked == 0 || block.bytes > 2 * asked + WITHOUT_SPAN)
 }
 
 /// Whether blocks may be longer than what was requested last: one could not shrink for want of memory.

@@ -13,7 +13,7 @@ use crate::run::Affinity;
 use crate::size_class::{LAST_CLASS, LAST_IN_TABLE, row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
-use crate::tuning::{AHEAD, AHEAD_BLOCKS, FULL_LOOKED_AT, LARGER_WASTE_SIXTEENTHS, STEADY_AFTER};
+use crate::tuning::{AHEAD, AHEAD_BLOCKS, FULL_LOOKED_AT, STEADY_AFTER, WITHOUT_SPAN};
 use core::ptr::null_mut;
 
 /// A small block if the bin of its class, if the table has that, is empty or the thread has no heap yet, and no scope
@@ -66,7 +66,7 @@ pub(super) fn larger_that(
     let wasted = usize::from(heap.larger_waste[row(class)].get());
     let with = |larger| wasted + (size_of_class(larger) - size_of_class(class)) / 16;
     (class + 1..=LAST_CLASS)
-        .take_while(|&larger| with(larger) <= LARGER_WASTE_SIXTEENTHS)
+        .take_while(|&larger| with(larger) <= WITHOUT_SPAN / 16)
         .find(|&larger| one(larger))
         .map(|larger| (larger, with(larger) as u8))
 }

@@ -39,7 +39,7 @@ use crate::span::{self, Block};
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static,
 };
-use crate::tuning::{BATCH_BYTES, BATCHES, IDLE_AFTER, NEVER_BORROW};
+use crate::tuning::{BATCHES, IDLE_AFTER, NEVER_BORROW, WITHOUT_SPAN};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
@@ -194,7 +194,7 @@ fn batch(heap: &Heap, class: usize) -> usize {
     let batches = heap.borrowed[row(class)].get();
     heap.borrowed[row(class)].set((batches + 1).min(BATCHES));
     heap.sent[row(class)].set(0);
-    let most = (BATCH_BYTES / size_of_class(class).max(1)).max(1);
+    let most = (WITHOUT_SPAN / size_of_class(class).max(1)).max(1);
     (1usize << batches.min(BATCHES - 1)).min(most)
 }
 

@@ -19,8 +19,8 @@ mod spans;
 mod variant;
 
 use masu_core::rules::{
-    BATCH_BYTES, BATCHES, BUFFER, CARVE, CARVE_GROWING, CHUNK, FULL_LOOKED_AT, GRANULE, IDLE_AFTER,
-    Mode, NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR, SURPLUS_FROM, UNITS, capacity,
+    BATCHES, BUFFER, CARVE, CARVE_GROWING, CHUNK, FULL_LOOKED_AT, GRANULE, IDLE_AFTER, Mode,
+    NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR, SURPLUS_FROM, UNITS, WITHOUT_SPAN, capacity,
 };
 use masu_core::size_class::{SMALL_MAX, UNIT, class_of, medium_units, size_of_class};
 
@@ -280,7 +280,7 @@ impl Masu {
         let batches = self.heaps[thread].borrowed[class];
         self.heaps[thread].borrowed[class] = (batches + 1).min(BATCHES);
         self.heaps[thread].sent[class] = 0;
-        let most = (BATCH_BYTES / size_of_class(class)).max(1);
+        let most = (WITHOUT_SPAN / size_of_class(class)).max(1);
         let want = (1 << batches.min(BATCHES - 1)).min(most);
         let mut lock = self.lenders[lender];
         let since = caller.acquire(&mut lock);
