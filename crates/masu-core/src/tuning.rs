@@ -161,13 +161,11 @@ pub const SURPLUS_PACE: usize = 512 << 10;
 /// Bytes in use from which on a heap is large: chunks in full use get huge pages again, and a control group's limit
 /// matters. §6
 pub const LARGE: usize = 64 << 20;
-/// Huge pages that a tick makes again, at most; more in a heap of so many chunks for each, up to a number that
-/// interrupts other processors some fifty times a second. §6
+/// Huge pages that a tick makes again, at most; more in a heap of so many chunks for each, up to three times as many,
+/// which interrupt other processors some fifty times a second. §6
 pub const COLLAPSES_PER_TICK: usize = 4;
 /// See [`COLLAPSES_PER_TICK`].
 pub const CHUNKS_A_COLLAPSE: usize = 512;
-/// See [`COLLAPSES_PER_TICK`].
-pub const MOST_COLLAPSES_PER_TICK: usize = 12;
 /// Bytes of a run beyond which it is a buffer, which is soon needed again. §6
 pub const BUFFER: usize = 64 << 10;
 

@@ -24,7 +24,7 @@ use crate::settings;
 use crate::space;
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::sys::huge;
-use crate::tuning::{CHUNKS_A_COLLAPSE, COLLAPSES_PER_TICK, LARGE, MOST_COLLAPSES_PER_TICK};
+use crate::tuning::{CHUNKS_A_COLLAPSE, COLLAPSES_PER_TICK, LARGE};
 
 /// Chunks that are looked at in a tick, at most; and ticks that a round over all chunks takes, at least.
 const LOOKS: usize = 64;
@@ -73,7 +73,7 @@ pub fn step() -> bool {
     let mut next = NEXT.load(Ordering::Relaxed);
     let mut left = LEFT.load(Ordering::Relaxed).min(2 * chunks);
     let most = chunks / CHUNKS_A_COLLAPSE;
-    let most = most.clamp(COLLAPSES_PER_TICK, MOST_COLLAPSES_PER_TICK);
+    let most = most.clamp(COLLAPSES_PER_TICK, 3 * COLLAPSES_PER_TICK);
     let mut collapses = 0;
     for _ in 0..looks {
         if collapses == most {
