@@ -10,16 +10,13 @@ use super::tls::current;
 use super::{Heap, Role, handover, processor_cache, shared_arena};
 use crate::discards::{self, Discards};
 use crate::lock::DISCARD;
-use crate::region::GRANULE;
-use crate::size_class::{LAST_CLASS, UNIT};
+use crate::region::UNITS_PER_GRANULE;
+use crate::size_class::LAST_CLASS;
 use crate::span::{self, Span, abandoned, pool};
 use crate::tuning::{PURGED_AT_ONCE, SPARSE_PER_PAGE};
 
 /// Abandoned spans whose pages go back together.
 const CLAIMED_AT_ONCE: usize = discards::MOST / 2;
-
-/// Pages of a span.
-const PAGES: u32 = (GRANULE / UNIT) as u32;
 
 /// Purges the free pages of abandoned spans: of those that have rested for a tick, or of `all`. Returns the
 /// bytes given back.
@@ -130,7 +127,7 @@ fn if_rested(s: &mut Span) -> Next {
 /// One that is in use may fill up again: it is purged if that has not changed by the next look.
 fn if_sparse(s: &mut Span) -> Next {
     let out = s.out();
-    if out > SPARSE_PER_PAGE * PAGES {
+    if out > SPARSE_PER_PAGE * UNITS_PER_GRANULE as u32 {
         Next::Leave
     } else if s.is_purged() {
         Next::LeaveAll

@@ -1,5 +1,7 @@
 //! The window's constants: units, table positions, where to look for room.
 
+use crate::size_class::UNIT;
+
 /// log2 of a granule: the unit that has one kind and one table entry.
 pub const GRANULE_SHIFT: usize = 16;
 /// A granule, which is also a span: 64 KiB.
@@ -10,6 +12,8 @@ pub const CHUNK_SHIFT: usize = 21;
 pub const CHUNK: usize = 1 << CHUNK_SHIFT;
 /// Granules in a chunk.
 pub const GRANULES_PER_CHUNK: usize = CHUNK / GRANULE;
+/// Units of the pool of pages in a granule, and so the pages of a span.
+pub const UNITS_PER_GRANULE: usize = GRANULE / UNIT;
 /// No chunk, no span.
 pub const NIL: u32 = u32::MAX;
 
@@ -61,7 +65,7 @@ pub const ARENAS_BELOW: usize = UNITS_BELOW + MAX_SHARED * ARENA_STRIDE;
 /// Bytes of a tag, which says which arena a medium or huge block belongs to.
 pub const TAG_STRIDE: usize = 16;
 /// Distance of the tags of medium blocks below the base, one for each 4 KiB of the window.
-pub const RUN_TAGS_BELOW: usize = ARENAS_BELOW + MAX_CAPACITY / 4096 * TAG_STRIDE;
+pub const RUN_TAGS_BELOW: usize = ARENAS_BELOW + MAX_CAPACITY / UNIT * TAG_STRIDE;
 /// Distance of the tags of huge blocks below the base, one for each of their units.
 pub const HUGE_TAGS_BELOW: usize = RUN_TAGS_BELOW + MAX_HUGE_UNITS * TAG_STRIDE;
 /// Bytes of the sets of chunks that a shard of the pool of pages keeps, for 64 chunks.

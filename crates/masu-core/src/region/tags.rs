@@ -13,12 +13,12 @@
 use super::{
     CHUNK, HUGE_TAGS_BELOW, LOCK, RUN_TAGS_BELOW, TAG_STRIDE, Table, base, entry, first_block,
 };
+use crate::size_class::UNIT;
 use crate::sync::{AtomicU32, Ordering};
 use core::cell::Cell;
 
 /// The first number of a huge block.
 pub const HUGE: u32 = 1 << 31;
-const UNIT: usize = 4096;
 
 static RUN_TAGS: Table = Table::new(RUN_TAGS_BELOW, TAG_STRIDE);
 static HUGE_TAGS: Table = Table::new(HUGE_TAGS_BELOW, TAG_STRIDE);

@@ -11,7 +11,7 @@
 use super::chunk_set::Affinity;
 use super::pages::{Came, Pages};
 use crate::region::{
-    self, CHUNK, GRANULE, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW,
+    self, CHUNK, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW, UNITS_PER_GRANULE,
 };
 use crate::size_class::UNIT;
 use crate::sync::AtomicU32;
@@ -20,9 +20,8 @@ use core::cell::Cell;
 /// Units in a chunk.
 pub const UNITS: usize = CHUNK / UNIT;
 const WORDS: usize = UNITS / 64;
-/// Units in a granule, a quarter of a word.
-pub const UNITS_PER_GRANULE: usize = GRANULE / UNIT;
 
+// A granule is a quarter of a word.
 const _: () = assert!(UNITS_PER_GRANULE == 16 && GRANULES_PER_CHUNK == 32);
 
 /// A set of units.

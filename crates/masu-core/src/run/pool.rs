@@ -35,7 +35,7 @@
 //!    reads of it.
 //! 5. every chunk of the pool lies below the region's limit, so it has a record and entries in the page map.
 
-use super::chunk::{RunChunk, UNITS, UNITS_PER_GRANULE, record};
+use super::chunk::{RunChunk, UNITS, record};
 use super::chunk_set::{Affinity, Has};
 use super::home::Home;
 use super::pages::Came;
@@ -45,7 +45,9 @@ use super::steal::{self, Want};
 use crate::deferred::{self, Kind as Late};
 use crate::ledger::{self, last_shard};
 use crate::lock::change;
-use crate::region::{self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, granule_address};
+use crate::region::{
+    self, CHUNK, CHUNK_SHIFT, GRANULE, GRANULES_PER_CHUNK, Kind, UNITS_PER_GRANULE, granule_address,
+};
 use crate::settings;
 use crate::size_class::UNIT;
 use crate::space::{self, Fresh};

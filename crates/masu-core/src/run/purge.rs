@@ -1,7 +1,7 @@
 //! Gives free memory back: the pages of a chunk to the kernel, outside all locks except `DISCARD`, and a wholly free
 //! chunk to the space.
 
-use super::chunk::{Bits, UNITS, UNITS_PER_GRANULE, record};
+use super::chunk::{Bits, UNITS, record};
 use super::chunk_set::Has;
 use super::pages::Came;
 use super::pool::address;
@@ -11,6 +11,7 @@ use crate::clock::Tick;
 use crate::discards::Discards;
 use crate::ledger::last_shard;
 use crate::lock::{DISCARD, change};
+use crate::region::UNITS_PER_GRANULE;
 use crate::size_class::UNIT;
 use crate::space;
 use crate::sys::auxv;

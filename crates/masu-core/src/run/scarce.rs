@@ -6,13 +6,13 @@
 //!
 //! Everything is under the lock of the chunk's shard.
 
-use super::chunk::{RunChunk, UNITS_PER_GRANULE, record};
+use super::chunk::{RunChunk, record};
 use super::chunk_set::Has;
 use super::pool;
 use super::shard::Locked;
 use crate::ledger::last_shard;
 use crate::lock::change;
-use crate::region::{GRANULE, GRANULES_PER_CHUNK};
+use crate::region::{GRANULE, GRANULES_PER_CHUNK, UNITS_PER_GRANULE};
 use crate::space;
 use crate::sys::Errno;
 use core::iter;

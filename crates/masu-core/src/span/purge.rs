@@ -18,14 +18,12 @@ use super::block::Block;
 use super::bound::close;
 use super::record::Span;
 use crate::discards::Discards;
-use crate::region::{GRANULE, granule_address};
+use crate::region::{GRANULE, UNITS_PER_GRANULE, granule_address};
 use crate::run;
 use crate::size_class::UNIT;
 use crate::sys::auxv;
 use core::ptr::null_mut;
 
-/// Pages in a span.
-const PAGES: usize = GRANULE / UNIT;
 const WORDS: usize = GRANULE / 16 / 64;
 
 /// Which blocks of a span are free, by index.
@@ -51,7 +49,7 @@ fn starts(size: usize, carved: usize, page: usize) -> core::ops::Range<usize> {
 
 /// How many of `carved` blocks of `size` bytes start on the pages of a mask.
 pub fn blocks_on(mask: u16, size: usize, carved: usize) -> u32 {
-    let pages = (0..PAGES).filter(|page| mask >> page & 1 != 0);
+    let pages = (0..UNITS_PER_GRANULE).filter(|page| mask >> page & 1 != 0);
     pages.map(|page| starts(size, carved, page).len() as u32).sum()
 }
 
@@ -119,7 +117,7 @@ impl Span {
             // SAFETY: invariant 1 of `span::record`: a list of free blocks.
             at = unsafe { (*at).next };
         }
-        (0..PAGES)
+        (0..UNITS_PER_GRANULE)
             .filter(|page| self.purged >> page & 1 != 0)
             .for_each(|page| self.starts(page).for_each(|index| free.insert(index)));
         let carved = self.carved as usize;

@@ -36,8 +36,8 @@ pub use face::*;
 #[cfg(test)]
 mod face {
     use super::cache::RunCache;
+    use super::chunk;
     pub use super::chunk::UNITS;
-    use super::chunk::{self, UNITS_PER_GRANULE};
     use super::chunk_set::{Affinity, Has};
     use super::home::Home;
     use super::pool;
@@ -46,7 +46,7 @@ mod face {
     use crate::lock::fork;
     use crate::models::world::sys::cpu;
     use crate::models::world::{process, region};
-    use crate::region::{GRANULES_PER_CHUNK, Kind};
+    use crate::region::{GRANULES_PER_CHUNK, Kind, UNITS_PER_GRANULE};
     use crate::sharding::SHARDS;
     use crate::size_class::UNIT;
     use crate::sync::{Ordering, spin_hint};

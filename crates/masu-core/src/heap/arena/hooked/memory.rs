@@ -17,7 +17,7 @@ use super::records::Records;
 use super::request::{Run, Want};
 use super::span::{Span, Spans, Wrong};
 use crate::features;
-use crate::region::{CHUNK, GRANULE};
+use crate::region::{CHUNK, UNITS_PER_GRANULE};
 use crate::run::UNITS;
 use crate::size_class::{LAST_CLASS, UNIT};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -25,9 +25,6 @@ use crate::sys::time;
 use core::cell::Cell;
 use core::mem::offset_of;
 use core::sync::atomic::AtomicPtr;
-
-/// Pages of a span.
-const SPAN_PAGES: usize = GRANULE / UNIT;
 
 /// A heap's hooks and the memory that they gave.
 pub struct Memory {
@@ -186,7 +183,8 @@ impl Memory {
 
     /// Makes a span of pages that were taken for it.
     pub fn begin_span(&self, run: &Run, class: usize) {
-        let span = run.chunk.pages.get().and_then(|pages| pages.spans.get(run.first / SPAN_PAGES));
+        let span =
+            run.chunk.pages.get().and_then(|pages| pages.spans.get(run.first / UNITS_PER_GRANULE));
         if let (Some(span), Some(list)) = (span, self.spans.get(class)) {
             span.begin(run.at(), class);
             list.push(span);
@@ -199,7 +197,7 @@ impl Memory {
     #[inline(never)]
     pub fn take(&self, want: Want) -> Option<Run> {
         let run = match want {
-            Want::Span => self.take_pages(SPAN_PAGES, SPAN_PAGES),
+            Want::Span => self.take_pages(UNITS_PER_GRANULE, UNITS_PER_GRANULE),
             Want::Pages(n, align) => self.take_pages(n, align),
             Want::Huge(bytes, align) => self.take_chunks(bytes, align),
         }?;
@@ -393,7 +391,7 @@ impl Memory {
             span.class.set(0);
             self.span_count.set(self.span_count.get() - 1);
             let first = (span.at.get() - chunk.at.get()) / UNIT;
-            self.give(&Run { chunk, first, n: SPAN_PAGES, zero: false, decommitted: false });
+            self.give(&Run { chunk, first, n: UNITS_PER_GRANULE, zero: false, decommitted: false });
         }
     }
 
