@@ -16,8 +16,8 @@
 
 use super::chunk::{RunChunk, record};
 use super::pages::{Came, SPLIT};
-use super::pool::in_use_bytes;
 use super::shard::Locked;
+use crate::ledger;
 use crate::lock::DISCARD;
 use crate::region::{self, CHUNK_SHIFT, GRANULES_PER_CHUNK, Kind};
 use crate::settings;
@@ -41,7 +41,10 @@ static LEFT: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether there may be something to do in this process: a large heap, and huge pages.
 fn is_on() -> bool {
-    settings::huge_pages() && in_use_bytes() >= LARGE && !region::is_scarce() && huge::are_allowed()
+    settings::huge_pages()
+        && ledger::pages() >= LARGE
+        && !region::is_scarce()
+        && huge::are_allowed()
 }
 
 /// Whether so many huge pages were split that it is worth a background thread.

@@ -143,7 +143,7 @@ impl Locked {
         } else if for_spans {
             self.add(Has::Room, chunk);
         }
-        let in_use = in_use_bytes();
+        let in_use = ledger::pages();
         let inherited = space::inherited(in_use);
         // By default, a chunk that is not filled after all is a sixteenth of that. Runs fill theirs sooner: each class of
         // spans may leave chunks half empty.
@@ -440,14 +440,9 @@ pub fn used_bytes() -> usize {
     ledger::run_units() * UNIT
 }
 
-/// Bytes in spans and in live runs.
-pub fn in_use_bytes() -> usize {
-    ledger::pages()
-}
-
 /// Whether so many pages are free and resident that they have to serve every thread.
 pub(super) fn plenty_is_free() -> bool {
-    dirty_bytes() > in_use_bytes() / 16
+    dirty_bytes() > ledger::pages() / 16
 }
 
 #[cfg(all(test, not(loom)))]

@@ -8,9 +8,8 @@
 
 use super::chunk::{RunChunk, record};
 use super::chunk_set::Has;
-use super::pool;
 use super::shard::Locked;
-use crate::ledger::last_shard;
+use crate::ledger::{self, last_shard};
 use crate::lock::change;
 use crate::region::{GRANULE, GRANULES_PER_CHUNK, UNITS_PER_GRANULE};
 use crate::space;
@@ -58,7 +57,7 @@ fn open(pool: &Locked, chunk: u32, c: &RunChunk, start: usize, units: usize) -> 
     let first = start / UNITS_PER_GRANULE;
     let end = (start + units).div_ceil(UNITS_PER_GRANULE);
     // Some more, so that a heap that grows is not mapped in too many steps.
-    let more = (end + pool::in_use_bytes() / (64 * GRANULE)).min(GRANULES_PER_CHUNK);
+    let more = (end + ledger::pages() / (64 * GRANULE)).min(GRANULES_PER_CHUNK);
     let done = map(chunk, c, first..more).or_else(|_| map(chunk, c, first..end));
     pool.update(chunk, c);
     if c.for_spans.get() {

@@ -96,7 +96,7 @@ pub fn read() -> Stats {
     s.spans = pool::in_use() as u64;
     // What lies in caches may be older than what the pool says now.
     s.allocated = small + run::pool::used_bytes().saturating_sub(s.thread_cached) + h.live;
-    s.active = run::pool::in_use_bytes() + h.live;
+    s.active = ledger::pages() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
     let (hooked_live, hooked_used, hooked) = heap::arena::hooked::usage();
     s.allocated += hooked_live;
