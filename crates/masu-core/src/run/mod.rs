@@ -29,7 +29,7 @@ pub use home::{Home, are_nodes};
 pub use scarce::unmap_free;
 
 use crate::ledger;
-use crate::region::{self, CHUNK, CHUNK_SHIFT};
+use crate::region::{self, CHUNK};
 use crate::size_class::{UNIT, medium_units};
 use cache::RunCache;
 use core::ptr::null_mut;
@@ -68,10 +68,9 @@ fn from_pool(units: usize, align: usize, home: Home) -> (*mut u8, bool) {
 /// The record of the chunk that `p` lies in, and its unit there.
 #[inline(always)]
 fn place_of(p: *const u8) -> (&'static chunk::RunChunk, usize) {
-    let offset = region::offset(p);
+    let (chunk, unit) = pool::split(p as usize);
     // SAFETY: invariant 5 of `run::pool`: callers' pointers lie in a chunk of the pool, so there is a record.
-    let chunk = unsafe { chunk::record((offset >> CHUNK_SHIFT) as u32) };
-    (chunk, offset % CHUNK / UNIT)
+    (unsafe { chunk::record(chunk) }, unit)
 }
 
 /// Notes that some pages of the chunk that `p` lies in go back to the kernel while blocks lie around them.
@@ -115,7 +114,7 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
-    ledger::freed_run(bytes, || shard::number_of((region::offset(p) >> CHUNK_SHIFT) as u32));
+    ledger::freed_run(bytes, || shard::number_of(pool::split(p as usize).0));
 }
 
 /// Resizes the run at `p` in place to hold `size` bytes, if there is room. With `zeroed`, the added bytes are zero.

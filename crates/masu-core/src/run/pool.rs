@@ -255,7 +255,9 @@ impl Locked {
     }
 }
 
-fn split(at: usize) -> (u32, usize) {
+/// The chunk of an address in the window, and the unit in it.
+#[inline(always)]
+pub(super) fn split(at: usize) -> (u32, usize) {
     let offset = at.wrapping_sub(region::base());
     ((offset >> CHUNK_SHIFT) as u32, offset % CHUNK / UNIT)
 }
