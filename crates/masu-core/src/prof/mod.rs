@@ -35,7 +35,7 @@ mod table;
 pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
 pub use draw::Draw;
 pub use every::{Event, Known, frames_of, is_every, known, moved, set_every, site_here};
-pub use table::{FRAMES, Totals, lock_for_fork};
+pub use table::{FRAMES, Totals, lock_for_fork, totals, used_bytes};
 
 use crate::features;
 use crate::stack;
@@ -179,11 +179,6 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32, mo
     }
 }
 
-/// Bytes of memory that the profile has used.
-pub fn used_bytes() -> usize {
-    table::used_bytes()
-}
-
 /// Records a block of `size` bytes that was allocated just now, if every one is recorded: see [`set_every`]. `site`:
 /// what [`site_here`] has returned for it, or 0.
 #[cold]
@@ -228,11 +223,6 @@ pub fn put_back(sample: Sample) {
 #[inline(never)]
 pub fn ended(ends: impl Fn(*const u8) -> bool) {
     table::remove_all(|address| ends(address as *const u8));
-}
-
-/// The samples' sums over the whole process; zeroes before the first start.
-pub fn totals() -> Totals {
-    table::totals()
 }
 
 /// What a place has allocated, in blocks of one size.

@@ -434,13 +434,13 @@ pub fn clear() {
     }
 }
 
-/// The samples' sums over the whole process.
+/// The samples' sums over the whole process; zeroes before the first start.
 pub fn totals() -> Totals {
     let (live, peak) = peak::totals();
     Totals { live, peak, samples: LIVE.load(Ordering::Relaxed) }
 }
 
-/// Bytes of the area that have been used.
+/// Bytes of memory that the profile has used.
 pub fn used_bytes() -> usize {
     let records = USED.load(Ordering::Relaxed) * size_of::<Record>();
     let tables = HEADS.bytes() + PARTS[0] - heads::ALL * size_of::<AtomicU32>();
