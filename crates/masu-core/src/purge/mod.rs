@@ -194,7 +194,7 @@ fn purge(all: bool) -> usize {
     let bytes = span::empty_for_sleepers()
         + heap::purge_spans(all)
         + if all {
-            run::pool::purge(true)
+            run::pool::purge()
         } else {
             run::pool::purge_rested(|old| retained::POOL.stay(old))
         }

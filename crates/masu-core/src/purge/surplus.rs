@@ -44,6 +44,6 @@ pub fn look(decay: u64) {
     if now >= next
         && NOT_BEFORE.compare_exchange(next, then, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
-        note(pool::purge(true));
+        note(pool::purge());
     }
 }

@@ -17,14 +17,13 @@ use crate::space;
 use crate::sys::auxv;
 use crate::tuning::{TICK_CALLS, TICK_TURNS};
 
-/// Gives free pages back to the kernel: all dirty ones, or those that were dirty at the last purge
-/// already; the rest is marked as old. Returns the bytes given back.
-pub fn purge(all: bool) -> usize {
-    discard(all, 0)
+/// Gives all dirty free pages back to the kernel. Returns the bytes given back.
+pub fn purge() -> usize {
+    discard(true, 0)
 }
 
-/// The same for those that were dirty at the last purge already. `stay` gets their number and returns how many stay:
-/// those in the lowest chunks, from which spans are taken first.
+/// The same for those that were dirty at the last purge already; the rest is marked as old. `stay` gets their number and
+/// returns how many stay: those in the lowest chunks, from which spans are taken first.
 pub fn purge_rested(stay: impl FnOnce(usize) -> usize) -> usize {
     discard(false, stay(old_units()))
 }
@@ -44,7 +43,7 @@ fn old_units() -> usize {
     units
 }
 
-/// A purge after which `stay` old units stay, if there are that many.
+/// A purge, of `all` dirty pages or old ones, after which `stay` units stay, if there are that many.
 ///
 /// Each shard has short ranges of its own, and a system call for each interrupts all processors. More shards must not
 /// mean more calls. So a tick gives back all ranges of one shard, and the next tick those of the next; if there are
@@ -69,7 +68,7 @@ fn discard(all: bool, stay: usize) -> usize {
 
 /// What a purge does.
 struct Visit {
-    /// See [`purge`].
+    /// Whether pages go back that were not dirty at the last purge.
     all: bool,
     /// Units that still have to stay.
     stay: usize,

@@ -50,7 +50,7 @@ fn a_fresh_chunk_takes_over_a_kept_unit() {
         // Whatever else the pool maps now exists.
         let (at, _) = pool::take(UNITS, 1, Home::ANY).unwrap();
         pool::give(&[at]);
-        pool::purge(true);
+        pool::purge();
         let before = kept();
         let mapped = mappings(at);
         let (again, zero) = pool::take(UNITS, 1, Home::ANY).unwrap();
@@ -60,7 +60,7 @@ fn a_fresh_chunk_takes_over_a_kept_unit() {
         assert!((0..UNITS).all(|unit| unsafe { *((at + unit * 4096) as *const u8) } == 7));
         assert!(mappings(at) > mapped && is_apart(at));
         pool::give(&[at]);
-        pool::purge(true);
+        pool::purge();
         assert!(!is_apart(at));
         assert_eq!(mappings(at), mapped);
         // The chunk is taken again, and with it the next unit.
@@ -127,7 +127,7 @@ fn a_chunk_that_the_kernel_does_not_unmap_leaves_what_others_have_in_it_alone() 
         let mapped = space::mapped_bytes(Window::Chunks);
         pool::give(&[at]);
         refusals::set_unmapping(true);
-        assert_eq!(pool::purge(true), UNIT);
+        assert_eq!(pool::purge(), UNIT);
         refusals::set_unmapping(false);
         // SAFETY: still the test's.
         assert_eq!(unsafe { *(others as *const u8) }, 7);
@@ -135,7 +135,7 @@ fn a_chunk_that_the_kernel_does_not_unmap_leaves_what_others_have_in_it_alone() 
         // It serves as before, and goes once it can be unmapped.
         assert_eq!(pool::take(1, 1, Home::ANY), Some((at, true)));
         pool::give(&[at]);
-        assert_eq!(pool::purge(true), UNIT);
+        assert_eq!(pool::purge(), UNIT);
         assert!(mem::is_unmapped(at));
         // SAFETY: the same.
         assert_eq!(unsafe { *(others as *const u8) }, 7);

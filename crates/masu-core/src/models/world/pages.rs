@@ -178,7 +178,7 @@ mod face {
 
     /// Gives everything free back to the kernel. Returns the bytes.
     pub fn purge() -> usize {
-        process::call(|| pool::purge(true))
+        process::call(pool::purge)
     }
 
     /// Checks the pool's invariants while no call of it is in progress. Returns the units in use.

@@ -18,7 +18,7 @@ fn visit(shards: usize, whole: usize, ticks: usize) {
     const LONG: usize = 100;
     let tick = || {
         clock::advance();
-        purge(false)
+        purge_rested(|_| 0)
     };
     region::init().unwrap();
     // Otherwise chunks come with pages that were never used.
