@@ -62,7 +62,7 @@ fn refuse() -> *mut u8 {
 #[inline(never)]
 unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: passed on.
-    or_enomem(unsafe { masu_core::realloc_slow(block, size, 16) })
+    or_enomem(unsafe { masu_core::realloc_slow(block, size) })
 }
 
 /// `realloc` without a resize: of null, or to size 0. Out of line to keep [`realloc`] short.

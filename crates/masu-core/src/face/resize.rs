@@ -36,7 +36,7 @@ pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe {
         let q = realloc_fast(p, size);
-        if q.is_null() { realloc_slow(p, size, 16) } else { q }
+        if q.is_null() { realloc_slow(p, size) } else { q }
     }
 }
 
@@ -51,23 +51,20 @@ pub unsafe fn realloc_fast(p: *mut u8, size: usize) -> *mut u8 {
     if unsafe { heap::is_of_class(p, size) } { p } else { null_mut() }
 }
 
-/// [`realloc`] to a different size class, keeping an alignment of `align`.
+/// [`realloc`] to a different size class.
 ///
 /// # Safety
-/// `p` must be a live block that is aligned to `align`, a power of two up to
-/// [`ALIGN_MAX`](super::ALIGN_MAX).
+/// `p` must be a live block.
 #[cold]
 #[inline(never)]
-pub unsafe fn realloc_slow(p: *mut u8, size: usize, align: usize) -> *mut u8 {
+pub unsafe fn realloc_slow(p: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: passed on.
     unsafe {
-        if align <= 16 {
-            let q = heap::realloc_own(p, None, size, |p, left| free::finish(p, left));
-            if !q.is_null() {
-                return q;
-            }
+        let q = heap::realloc_own(p, None, size, |p, left| free::finish(p, left));
+        if !q.is_null() {
+            return q;
         }
-        realloc_any(p, usize::MAX, Request::new(size, align, false))
+        realloc_any(p, usize::MAX, Request::new(size, 16, false))
     }
 }
 
@@ -88,8 +85,8 @@ pub unsafe fn resize_fast(p: *mut u8, old: usize, size: usize) -> *mut u8 {
     unsafe { heap::realloc_own(p, Some(old), size, |p, left| free::finish(p, left)) }
 }
 
-/// [`realloc_slow`] of a block that was requested with `old` bytes: no more than these are copied if
-/// it must move.
+/// [`realloc_slow`] of a block that was requested with `old` bytes, keeping its alignment: no more than these are copied
+/// if it must move.
 ///
 /// # Safety
 /// `p` must be a live block that was requested with `old` bytes at a multiple of `align`, a power

@@ -132,8 +132,8 @@ fn a_block_that_grows_step_by_step_keeps_its_bytes_and_its_alignment() {
         let mut block = Block::new(alloc_aligned(100, align), 100, align as u8);
         while block.size < 24 << 20 {
             let size = block.size + block.size / 2 + 17;
-            // SAFETY: live and so aligned.
-            let p = unsafe { realloc_slow(block.p, size, align) };
+            // SAFETY: live, and requested so.
+            let p = unsafe { realloc_sized(block.p, block.size, size, align) };
             assert!((p as usize).is_multiple_of(align), "{size} bytes at {align}");
             Block { p, ..block }.check(block.size);
             block = Block::new(p, size, block.seed.wrapping_add(1));

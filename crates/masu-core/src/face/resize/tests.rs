@@ -107,7 +107,7 @@ fn a_short_huge_block_shrinks_to_what_was_asked() {
             assert!(heap::usable_size(p) <= exact_size(old, align), "{old} to {new}");
             assert!(heap::usable_size(p) >= new);
             dealloc(p);
-            let p = realloc_slow(alloc_aligned(old, align), new, align);
+            let p = realloc_sized(alloc_aligned(old, align), old, new, align);
             assert!(heap::usable_size(p) <= exact_size(old, align), "{old} to {new}");
             assert!(p.addr().is_multiple_of(align));
             dealloc(p);
