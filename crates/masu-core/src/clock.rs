@@ -5,8 +5,16 @@
 //! rested is between half and all of the decay time old.
 
 // No protocol depends on the clock, so the model checker need not know of it.
-use crate::tuning::RESTED;
 use core::sync::atomic::{AtomicU32, Ordering};
+
+/// Ticks in the decay time, after which something unused has rested.
+pub const RESTED: u32 = 2;
+
+/// Milliseconds of a tick, with this decay time.
+#[inline]
+pub fn tick_ms(decay: u64) -> u64 {
+    decay.div_ceil(RESTED.into())
+}
 
 pub static NOW: AtomicU32 = AtomicU32::new(1);
 

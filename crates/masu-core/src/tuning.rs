@@ -139,8 +139,6 @@ pub const PACED_FROM: usize = 64 << 10;
 pub const TICK_CALLS: usize = 128;
 /// Ticks after which short ranges of every shard have had their turn: 8 seconds. †
 pub const TICK_TURNS: usize = 32;
-/// Ticks after which something unused has rested, and during which a heap counts as one that shares. §2, §7
-pub const RESTED: u32 = 2;
 /// Ticks in which free pages that have rested must have been needed once, to stay; and of what went back, the part, one
 /// in N, that a tick forgets, for a later need for it is a new need. §7
 pub const RETAIN_TICKS: usize = 8;

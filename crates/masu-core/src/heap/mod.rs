@@ -87,7 +87,7 @@ pub use sparse::{purge_own, purge_spans, purge_sparse};
 pub use table::{counts, for_each, left_spans, lock_for_fork};
 pub use tls::HEAP_AT;
 
-use crate::clock::{LowTick, Tick};
+use crate::clock::{LowTick, RESTED, Tick};
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
 use crate::run::pool;
@@ -95,7 +95,7 @@ use crate::size_class::{LAST_CLASS, SMALL_MAX, TABLE, TABLE_LEN};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY, RESTED};
+use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
 use thread_bytes::ThreadBytes;
@@ -295,7 +295,7 @@ impl Heap {
         self.claimed_back.set(self.claimed_back.get() + 1);
     }
 
-    /// Whether blocks crossed between this thread and others lately.
+    /// Whether blocks crossed between this thread and others lately: in this tick, or one of the [`RESTED`] before it.
     pub(crate) fn is_shared(&self) -> bool {
         let at = self.last_shared.get();
         at != Tick::NEVER && at.age() <= RESTED

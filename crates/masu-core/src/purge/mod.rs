@@ -106,7 +106,7 @@ pub fn due() {
     let now = time::now_ms();
     let last = LAST.load(Ordering::Relaxed);
     // Another thread may have ticked at a time that is later than this one's.
-    if now.saturating_sub(last) >= decay.div_ceil(2)
+    if now.saturating_sub(last) >= clock::tick_ms(decay)
         && LAST.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         advance(|| {});

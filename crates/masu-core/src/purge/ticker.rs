@@ -14,6 +14,7 @@
 //! 1. a thread that has the turn, and sees that `TID` is 0, has both stacks to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
+use crate::clock;
 use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -121,7 +122,7 @@ extern "C" fn run(_: usize) {
     pressure::is_pressed(&mut stalled);
     collapse::begin();
     while let Some(decay) = settings::decay_ms() {
-        let mut left = decay.div_ceil(2).max(1);
+        let mut left = clock::tick_ms(decay).max(1);
         // A decay time that is set meanwhile counts at once.
         while left != 0 && settings::decay_ms() == Some(decay) {
             let period = left.min(KERNEL_EVERY);
