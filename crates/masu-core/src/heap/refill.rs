@@ -310,7 +310,7 @@ unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
 /// other thread frees it, and other threads take spans too.
 fn affinity(heap: &Heap) -> Option<Affinity> {
     let own = heap.mode() == Mode::Private && heap.bytes.held() >= CHUNK as u64;
-    own.then(|| Affinity::of(super::table::index_of(heap)))
+    own.then(|| Affinity::of(heap.index.get()))
 }
 
 /// One of the oldest kept full spans that other threads have freed into.

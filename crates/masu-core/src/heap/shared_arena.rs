@@ -25,7 +25,7 @@
 //! 3. the other shards' heaps are heaps of the table that no thread ever has.
 
 use super::mode::Mode;
-use super::table::{self, SHARED_ARENA_ID, index_of};
+use super::table::{self, SHARED_ARENA_ID};
 use super::tls::{current, make};
 use super::{Heap, Role, exit, free, processor_cache, refill, retain, sampling};
 use crate::clock::Tick;
@@ -160,7 +160,7 @@ fn begin(number: usize) -> bool {
 /// Whether a heap may have taken blocks from the shared arena.
 #[inline]
 pub fn lends_to(heap: &Heap) -> bool {
-    index_of(heap) >= NEVER_BORROW
+    heap.index.get() >= NEVER_BORROW
 }
 
 /// Whether a heap still takes its blocks of the class from the shared arena.

@@ -75,11 +75,6 @@ pub unsafe fn at(index: u32) -> &'static Heap {
     unsafe { &*place(index) }
 }
 
-/// A heap's index.
-pub fn index_of(heap: &Heap) -> u32 {
-    heap.index.get()
-}
-
 /// The index of the heap that an id in a page map entry names, if it is in the table.
 pub fn index_of_id(id: u32) -> Option<u32> {
     // The table may lie across a multiple of 4 GiB. A distance that is not between two heaps gets too
@@ -132,7 +127,7 @@ pub fn make_for_lending(number: usize) -> Option<u32> {
     let heap = make_next(Role::SharedArena)?;
     heap.runs.seat.begin(number);
     heap.live.store(LENDS, Ordering::Release);
-    Some(index_of(heap))
+    Some(heap.index.get())
 }
 
 /// Takes the heap that was left. Under `LOCK`.
@@ -166,7 +161,7 @@ pub fn leave(heap: &'static Heap, spans: u32) -> bool {
         return false;
     }
     heap.live.store(FREE, Ordering::Release);
-    LEFT.store(index_of(heap), Ordering::Relaxed);
+    LEFT.store(heap.index.get(), Ordering::Relaxed);
     LEFT_SPANS.store(spans, Ordering::Relaxed);
     LEFT_AT.note();
     LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
@@ -195,7 +190,7 @@ pub fn release(heap: &'static Heap) -> bool {
     let Some(_guard) = LOCK.enter() else { return false };
     heap.live.store(FREE, Ordering::Release);
     heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));
-    FREE_LIST.store(index_of(heap), Ordering::Relaxed);
+    FREE_LIST.store(heap.index.get(), Ordering::Relaxed);
     LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
     true
 }

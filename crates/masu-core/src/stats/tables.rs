@@ -103,7 +103,7 @@ pub fn heaps(table: &mut [HeapStats]) -> usize {
         if let Some(row) = table.get_mut(made) {
             let c = &heap.counters;
             *row = HeapStats {
-                index: table::index_of(heap),
+                index: heap.index.get(),
                 in_use: heap.live.load(Ordering::Relaxed) == table::LIVE,
                 spans: 0,
                 allocated: 0,
