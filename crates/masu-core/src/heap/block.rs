@@ -181,7 +181,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
             sampling::freed(p);
         }
         if let Kind::Own | Kind::Remote = block.kind {
-            return free::remote_free(span::span_of(region::offset(p)), p.cast());
+            return free::remote_free(span::span_at(p), p.cast());
         }
         thread_bytes::freed(block.bytes);
         if let Some(heap) = block.heap() {

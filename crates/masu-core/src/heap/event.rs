@@ -14,7 +14,7 @@
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
 use super::{Heap, exit, sampling, suspect, tick};
-use crate::region::{self, NIL};
+use crate::region::NIL;
 use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};
 use crate::tuning::{LITTLE_CARVED, STEADY_AFTER};
@@ -31,7 +31,7 @@ pub unsafe fn look_at_freed(line: *mut Span) -> bool {
     // just now.
     unsafe {
         let p = (*line).free.cast::<u8>();
-        let span = span::span_of(region::offset(p));
+        let span = span::span_at(p);
         if !(*line).admits(p.addr()) {
             suspect::look_closer(span, p);
         }

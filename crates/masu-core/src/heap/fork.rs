@@ -111,7 +111,7 @@ fn free_all_deferred() {
         // SAFETY: invariant 1 of `deferred`: the thread that pushed it gave it up as what it is.
         unsafe {
             match kind {
-                Kind::Span => span::pool::give(span_at(at)),
+                Kind::Span => span::pool::give(span::span_at(at as *const u8)),
                 Kind::Run => run::pool::give(&[at]),
                 Kind::Huge => huge::give_left(at as *mut u8),
                 Kind::Hardened => hardened::free_deferred(at as *mut u8),
@@ -127,7 +127,7 @@ fn free_all_deferred() {
 /// # Safety
 /// The mark must be as it was pushed.
 unsafe fn give_up_claimed(mark: usize) {
-    let span = span_at(mark);
+    let span = span::span_at(mark as *const u8);
     // SAFETY: invariant 2 of `span::remote`: the claim made the holder of the mark the span's owner. Invariant 2
     // of `span::abandoned`: its line may be touched once it is off the list.
     unsafe {
@@ -141,11 +141,6 @@ unsafe fn give_up_claimed(mark: usize) {
         s.merge(span, span::remote(span).take());
         retain::give_up_partial(span, false);
     }
-}
-
-/// The span that an address lies in.
-fn span_at(at: usize) -> u32 {
-    span::span_of(region::offset(at as *const u8))
 }
 
 /// Makes an orphan's structures whole: its lists are rebuilt from the page map, which says what it
@@ -212,7 +207,7 @@ fn give_back_borrowed(heap: &Heap, class: usize, bin: *mut Block) {
         // SAFETY: a block that no live object occupies: it was in the bin of a thread that does not exist here.
         unsafe {
             Block::make_free(block, null_mut());
-            free::push(Some(heap), span_at(block.addr()), class, (at, at), 1);
+            free::push(Some(heap), span::span_at(block.cast()), class, (at, at), 1);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::{
     Heap, Role, arena, birth, processor_cache, shared_arena, suspect, table, thread_bytes,
 };
 use crate::deferred;
-use crate::region::{self, Base, GRANULE};
+use crate::region::{Base, GRANULE};
 use crate::report::{self, Wrong};
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
@@ -29,9 +29,7 @@ pub(super) unsafe fn free(p: *mut u8) -> usize {
         match fast::dealloc(p) {
             Freed::Done => 0,
             Freed::Look(line) => stale(look_at_freed(line)),
-            Freed::Others(..) | Freed::Unknown => {
-                remote_free(span::span_of(region::offset(p)), p.cast())
-            }
+            Freed::Others(..) | Freed::Unknown => remote_free(span::span_at(p), p.cast()),
         }
     }
 }

@@ -293,7 +293,7 @@ pub unsafe fn give_back(mut list: *mut Block) {
     let counts = heap.role.get() == Role::Thread;
     while !list.is_null() {
         // SAFETY: invariant 1 of `region`: below the limit, as a block lies there.
-        let span = unsafe { span::page_map(span::span_of(region::offset(list.cast()))) };
+        let span = unsafe { span::page_map(span::span_at(list.cast())) };
         if counts {
             heap.bytes.undo(span.block_size() as u64);
         }

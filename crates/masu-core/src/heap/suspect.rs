@@ -112,7 +112,7 @@ pub fn is_free(p: *const u8) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn is_proved_free(p: *const u8) -> bool {
-    let span = span::span_of(region::offset(p));
+    let span = span::span_at(p);
     // SAFETY: passed on.
     unsafe { judge(span, p.cast_mut().cast()) == Verdict::Free }
 }

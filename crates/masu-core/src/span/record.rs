@@ -107,6 +107,12 @@ pub fn span_of(offset: usize) -> u32 {
     (offset >> GRANULE_SHIFT) as u32
 }
 
+/// The span that holds an address in the window.
+#[inline(always)]
+pub fn span_at(p: *const u8) -> u32 {
+    span_of(region::offset(p))
+}
+
 /// A span's owner line.
 #[inline(always)]
 pub fn record(span: u32) -> *mut Span {

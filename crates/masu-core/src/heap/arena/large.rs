@@ -41,7 +41,7 @@ fn fetch(request: &Request) -> *mut u8 {
         if !p.is_null() {
             // SAFETY: invariant 1 of `region`: a run lies below the limit. For runs, this is the only meaning
             // of the entry's owner.
-            let entry = unsafe { span::page_map(span::span_of(region::offset(p))) };
+            let entry = unsafe { span::page_map(span::span_at(p)) };
             entry.owner.store(table::TAGGED, Ordering::Relaxed);
         }
         p

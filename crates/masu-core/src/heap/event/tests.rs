@@ -56,7 +56,7 @@ fn what_was_to_be_kept_when_empty_goes_when_it_runs_empty_later() {
         batches(20);
         let mut last = None;
         let (first, others): (Vec<_>, Vec<_>) = (0..100).map(|_| alloc(SIZE)).partition(|&p| {
-            let span = Some(span::span_of(region::offset(p)));
+            let span = Some(span::span_at(p));
             core::mem::replace(&mut last, span) != span
         });
         // SAFETY: live blocks, each freed once.

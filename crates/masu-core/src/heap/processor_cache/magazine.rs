@@ -1,7 +1,6 @@
 //! Magazines: lists of free blocks of a class, as long as the number of processors admits.
 
 use super::super::free;
-use crate::region;
 use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, row};
 use crate::span::{self, Block};
 use crate::sync::{AtomicU32, Ordering, shared_static};
@@ -76,7 +75,7 @@ impl Magazine {
         }
         let (mut chain, mut released) = (Chain::begin(null_mut()), false);
         for &block in blocks.iter().rev() {
-            if chain.n == 0 || chain.span != span_of(block) {
+            if chain.n == 0 || chain.span != span::span_at(block.cast()) {
                 // SAFETY: as above: linked just now, and given up here.
                 released |= unsafe { chain.push(class) };
                 chain = Chain::begin(block);
@@ -98,14 +97,10 @@ struct Chain {
     n: u32,
 }
 
-fn span_of(block: *mut Block) -> u32 {
-    span::span_of(region::offset(block.cast()))
-}
-
 impl Chain {
     /// An empty one, whose last block will be this one.
     fn begin(last: *mut Block) -> Self {
-        Chain { span: span_of(last), first: null_mut(), last, n: 0 }
+        Chain { span: span::span_at(last.cast()), first: null_mut(), last, n: 0 }
     }
 
     /// Gives it back. Returns as [`Magazine::give_back`].
