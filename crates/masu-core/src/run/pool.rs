@@ -432,11 +432,6 @@ pub fn fresh_bytes(home: Home) -> usize {
     account.fresh.load(Ordering::Relaxed) * UNIT
 }
 
-/// Granules handed out as spans.
-pub fn granules_in_use() -> usize {
-    ledger::span_units() / UNITS_PER_GRANULE
-}
-
 /// Bytes in live runs, including those in threads' caches, but not spans.
 pub fn used_bytes() -> usize {
     ledger::run_units() * UNIT

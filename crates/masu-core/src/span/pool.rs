@@ -8,7 +8,8 @@
 use super::block::Block;
 use super::record::{Place, Span, page_map, record};
 use crate::deferred;
-use crate::region::{GRANULE, NIL, granule_address};
+use crate::ledger;
+use crate::region::{GRANULE, NIL, UNITS_PER_GRANULE, granule_address};
 use crate::run::{self, Affinity, Home};
 use crate::size_class::UNIT;
 use crate::sync::Ordering;
@@ -60,7 +61,7 @@ fn touched_units(touched: usize, page: usize) -> u16 {
 
 /// Spans in use.
 pub fn in_use() -> usize {
-    run::pool::granules_in_use()
+    ledger::span_units() / UNITS_PER_GRANULE
 }
 
 #[cfg(all(test, not(loom)))]
