@@ -398,6 +398,41 @@ fn the_readmes_figures_are_the_races() {
     assert_eq!(page.len(), 5);
 }
 
+/// What `hardened.md` says of the programs in `outcomes.c` is what their table counts, which another test compares with
+/// their ends.
+#[test]
+fn the_outcomes_of_mistakes_are_counted_right() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
+    let (table, page) = (read("tests/mistakes/outcomes.md"), read("docs/hardened.md"));
+    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let rows: Vec<Vec<String>> =
+        table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
+    let programs: Vec<_> = rows.iter().filter(|row| row[0].starts_with('`')).collect();
+    assert_eq!(programs.len() + 3, rows.len(), "but for the head, a line and the sums");
+    let ends = |column: usize, end: &str| programs.iter().filter(|row| row[column] == end).count();
+    let right = |name: &str| {
+        let column = names.iter().position(|cell| cell == name).expect(name);
+        let sum = ends(column, ".");
+        assert_eq!(sums[column], format!("**{sum}**"), "{name}");
+        sum
+    };
+    assert_eq!(right("hardened"), programs.len());
+    assert_eq!(right("hardened_malloc"), programs.len());
+    for said in [
+        format!("The {} programs in `tests/mistakes/outcomes.c`", programs.len()),
+        format!("{} under hardened_malloc's light", right("hardened_malloc-light")),
+        format!("{} under scudo, {} under the default", right("scudo"), right("masu")),
+        format!("{} are mistakes that must be stopped", ends(1, "abort")),
+        format!("{} are accesses that must fault", ends(1, "fault")),
+    ] {
+        assert!(page.contains(&said), "the page does not say: {said}");
+    }
+}
+
 #[test]
 fn patterns_fit_what_they_should() {
     for (line, pattern, expected) in [
