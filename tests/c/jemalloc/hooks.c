@@ -303,8 +303,8 @@ CASE(blocks_move_in_and_out_and_stay_in_when_they_are_resized) {
         block = s % 2 ? realloc(block, sizes[s]) : rallocx(block, sizes[s], flags);
         CHECK(block && is_hooked(block) && arena_of(block) == arena, "%zu: %p", sizes[s],
               (void *)block);
-        size_t kept = (had < sizes[s] ? had : sizes[s]) / 8 * 8;
-        CHECK(first_difference(block, kept, 1) >= kept, "%zu to %zu", had, sizes[s]);
+        size_t kept = had < sizes[s] ? had : sizes[s];
+        CHECK(first_difference(block, kept, 1) == kept, "%zu to %zu", had, sizes[s]);
         had = sizes[s];
         fill(block, had, 1);
     }
