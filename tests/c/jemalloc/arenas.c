@@ -92,7 +92,8 @@ CASE(a_pointer_to_no_block_lies_in_no_arena) {
         size_t length = sizeof arena;
         int error = mallctl("arenas.lookup", &arena, &length, &pointers[i], sizeof *pointers);
         // jemalloc looks up only the pages of small blocks.
-        CHECK(error == EINVAL || (error == 0 && arena != 77), "pointer %d: %d, %u", i, error, arena);
+        bool is_looked_up = error == 0 && arena != 77 && !is_masu();
+        CHECK(error == EINVAL || is_looked_up, "pointer %d: %d, %u", i, error, arena);
     }
     for (int i = 0; i < 6; i++) {
         size_t length = sizeof arena;

@@ -21,6 +21,12 @@
 // A call without any value, as "arena.0.purge" takes it.
 static inline int act(const char *name) { return mallctl(name, NULL, NULL, NULL, 0); }
 
+// Whether masu answers, which has a name of its own.
+static inline bool is_masu(void) {
+    size_t mib[4], depth = 4;
+    return mallctlnametomib("masu.prof.dump", mib, &depth) == 0;
+}
+
 // A number in the middle of a name.
 static inline const char *with_number(char *to, const char *before, unsigned number,
                                       const char *after) {
