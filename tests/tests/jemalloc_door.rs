@@ -235,6 +235,7 @@ mod mallctl {
         forks_beside_a_thread_that_only_frees_an_arenas_blocks,
         // names.c
         names_that_programs_use_are_there,
+        names_that_masu_treats_differently_do_as_documented,
         blocks_made_and_freed_from_epoch_to_epoch_are_counted;
         apart: every_name_answers, blocks_resized_beside_the_threads_arena_have_the_size_that_was_said
     }

@@ -63,6 +63,50 @@ CASE(names_that_programs_use_are_there) {
               "thread.deallocatedp", "thread.tcache.enabled");
 }
 
+// The rows of the table in docs/jemalloc.md that are about names alone.
+CASE(names_that_masu_treats_differently_do_as_documented) {
+    if (!is_masu()) not_offered("masu's treatment of names");
+    static const char *const fixed[] = {"arena.0.name", "arena.0.oversize_threshold",
+                                        "arena.0.retain_grow_limit", "thread.tcache.max"};
+    for (size_t n = 0; n < sizeof fixed / sizeof *fixed; n++) {
+        size_t value = 1;
+        int error = WRITE(fixed[n], value);
+        CHECK(error == EPERM, "%s: %d", fixed[n], error);
+    }
+    static const char *const absent[] = {
+        "prof.log_start", "prof.log_stop", "prof.stats.bins.0.live.curobjs", "thread.prof.name",
+        "experimental.utilization.query", "experimental.thread.activity_callback",
+        "thread.tcache.ncached_max.write", "stats.mutexes.prof.num_ops", "stats.zero_reallocs",
+        "stats.arenas.0.uptime", "stats.arenas.0.lextents.0.nmalloc",
+        "stats.arenas.0.extents.0.ndirty", "stats.arenas.0.small.nrequests",
+        "stats.arenas.0.small.nflushes", "stats.arenas.0.large.ndalloc",
+        "stats.arenas.0.large.nfills", "stats.arenas.0.bins.0.nrequests",
+        "stats.arenas.0.bins.0.nfills", "stats.arenas.0.bins.0.nreslabs",
+        "stats.arenas.0.hpa_shard.npageslabs", "opt.hpa_slab_max_alloc",
+        "opt.tcache_nslots_small_min", "opt.mutex_max_spin"};
+    for (size_t n = 0; n < sizeof absent / sizeof *absent; n++) {
+        int error = mallctl(absent[n], NULL, NULL, NULL, 0);
+        CHECK(error == ENOENT, "%s: %d", absent[n], error);
+    }
+    size_t mib[8], depth = 8;
+    CHECK(mallctlnametomib("arenas.bin", mib, &depth) == ENOENT, "the beginning of a name");
+    bool on;
+    READ("prof.gdump", &on);
+    CHECK(!on, "prof.gdump");
+    READ("prof.thread_active_init", &on);
+    CHECK(on, "prof.thread_active_init");
+    READ("opt.prof_leak", &on);
+    CHECK(!on, "opt.prof_leak");
+    READ("opt.prof_accum", &on);
+    CHECK(on, "opt.prof_accum");
+    ssize_t interval;
+    READ("opt.lg_prof_interval", &interval);
+    CHECK(interval == -1, "opt.lg_prof_interval: %zd", interval);
+    const char *prefix;
+    READ("opt.prof_prefix", &prefix);
+    CHECK(strcmp(prefix, "jeprof") == 0, "opt.prof_prefix: %s", prefix);
+}
+
 static uint64_t of_bin(unsigned bin, const char *what) {
     char name[64];
     uint64_t value;
