@@ -6,6 +6,7 @@ use allocator_api2::vec::Vec as HeapVec;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use masu::{ArcHeap, Heap, Masu, scope};
 use std::alloc::GlobalAlloc;
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -353,34 +354,41 @@ fn a_block_of_a_heap_that_is_gone_is_not_taken() {
     });
 }
 
-/// The environment's settings for quarantines and guards apply to them, too.
+/// The environment's settings for quarantines apply to them, too.
 #[test]
 fn options_are_those_of_the_environment() {
     if is_child() {
         let heap = heap();
-        let first = block(&heap, 100);
-        // SAFETY: a live block.
-        unsafe { free(&heap, first) };
-        let blocks: u32 = std::env::var("BLOCKS").expect("set").parse().expect("a number");
-        let soon = (0..blocks).any(|_| {
+        // Its slab is never empty, so further blocks are drawn from it as long as it has room.
+        let _stays = block(&heap, 100);
+        let (mut freed_at, mut soonest) = (BTreeMap::new(), usize::MAX);
+        for now in 0..20_000 {
             let next = block(&heap, 100);
+            // Where it lies, whatever its tag.
+            let place = next.0.addr() & ((1 << 56) - 1);
+            if let Some(then) = freed_at.insert(place, now) {
+                soonest = soonest.min(now - then);
+            }
             // SAFETY: a live block.
             unsafe { free(&heap, next) };
-            next.0 == first.0
-        });
-        println!("soon: {soon}");
+        }
+        println!("after {soonest} frees");
         return;
     }
-    // Without a quarantine, one of a few hundred slots is chosen at random. With blocks of more than 100 bytes, 64 do
-    // not fill the queue.
-    for (conf, blocks, soon) in [
-        ("quarantine_random:0,quarantine_queue:0", "20000", true),
-        ("quarantine_queue:16KiB", "64", false),
+    // Without a quarantine, one of at most 256 slots is drawn each time. By default some block is back before 256
+    // others were freed, but none before the queue has gone round, which holds at least 64 blocks of 100 bytes.
+    for (conf, expected) in [
+        ("quarantine_random:0,quarantine_queue:0", 1..64_usize),
+        ("quarantine_queue:16KiB", 64..256),
+        ("quarantine_random:0,quarantine_queue:1MiB", 256..20_000),
     ] {
         let end = again("options_are_those_of_the_environment", |command| {
-            command.env("MASU_CONF", conf).env("BLOCKS", blocks);
+            command.env("MASU_CONF", conf);
         });
         let said = String::from_utf8_lossy(&end.stdout);
-        assert!(said.contains(&format!("soon: {soon}")), "{conf}: {said}");
+        let (_, rest) = said.split_once("after ").expect(conf);
+        let (frees, _) = rest.split_once(" frees").expect(conf);
+        let frees: usize = frees.parse().expect("a number");
+        assert!(expected.contains(&frees), "{conf}: after {frees} frees");
     }
 }
