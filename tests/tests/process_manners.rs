@@ -36,6 +36,18 @@ fn a_helper_thread_does_not_keep_what_the_program_gives_up() {
     check_offered(run.env("MASU_CONF", "background_thread:on,decay:10s").run());
 }
 
+/// With a decay time of ten seconds it is there for as long as the case looks.
+#[test]
+fn a_helper_thread_that_is_there_is_alone_and_takes_no_signals() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    let run = case(program(), "a_helper_thread_is_alone_and_takes_no_signals");
+    let run = run.env("MASU_CONF", "background_thread:on,decay:10s");
+    run.env("MASU_TEST_HELPER", "1").run().success();
+}
+
 #[test]
 fn no_burst_starts_a_thread_when_told_so() {
     let run = case(program(), "no_burst_starts_a_thread_when_told_so");
