@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -411,8 +412,17 @@ CASE(populated_memory_is_resident_before_it_is_used) {
     char *larger = realloc(large, 96 * MIB);
     CHECK(larger != NULL && resident_kib() >= before + (95 << 10), "%ld KiB, then %ld", before,
           resident_kib());
-    // A chunk has room for many small blocks: once it exists, none of them faults.
+    // A chunk has room for many small blocks: with the first of them, all of its pages are there.
     struct link *list = hold(NULL, 1000, 8 * MIB);
+    enum { chunk = 2 << 20 };
+    do {
+        list = hold(list, 1000, 1);
+    } while ((uintptr_t)list / chunk == (uintptr_t)list->next / chunk);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char is_there[chunk / 4096];
+    char *start = (char *)list - (uintptr_t)list % chunk;
+    CHECK(mincore(start, chunk, is_there) == 0, "mincore: %s", strerror(errno));
+    for (size_t i = 0; i < chunk / page; i++) CHECK(is_there[i] & 1, "not page %zu of %p", i, (void *)start);
     release(list);
     free(larger);
 }
