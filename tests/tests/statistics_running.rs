@@ -1,6 +1,7 @@
 //! `masu stats -p` says what the process itself says, in the same form.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,35 @@ fn of_a_hardened_process_without_heaps() {
     let metrics = String::from_utf8(masu(&["export", "--once"]).stdout).expect("UTF-8");
     let has = |name: &str| metrics.contains(&format!("{name}{{pid=\"{id}\""));
     assert!(has("masu_allocated_bytes") && !has("masu_alloc_bytes_total"), "{metrics}");
+}
+
+/// In the program itself `keepcost` is what is dirty, and `malloc_trim` gives that back.
+#[test]
+fn what_is_dirty_is_what_a_trim_gives_back() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/keepcost.c").build();
+    let mut command = Command::new(program.path());
+    let mut running = Running::start(command.env("MASU_CONF", "decay:never"));
+    let id = running.id().to_string();
+    let mut keepcost_and_dirty = || -> (u64, u64) {
+        let mut line = String::new();
+        let out = running.0.stdout.as_mut().expect("a pipe");
+        BufReader::with_capacity(1, out).read_line(&mut line).expect("text");
+        let output = masu(&["stats", "--json", "-p", &id]);
+        let seen: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        running.goes_on();
+        let dirty = seen["statistics"]["dirty"].as_u64().expect("a number");
+        (line.trim().parse().expect("a number"), dirty)
+    };
+    // 20 MB were freed, of which the thread may keep one as blocks.
+    let (keepcost, dirty) = keepcost_and_dirty();
+    assert_eq!(keepcost, dirty);
+    assert!((15_000_000..30_000_000).contains(&keepcost), "{keepcost}");
+    let (keepcost, dirty) = keepcost_and_dirty();
+    assert_eq!(keepcost, dirty);
+    assert!(keepcost < 1_000_000, "{keepcost}");
 }
 
 /// The program has 10,000 blocks, and half of the slots are used.
