@@ -35,13 +35,24 @@ fn rate(process: u32) -> u64 {
     engines[0].profile_state(&memory).expect("readable").rate
 }
 
-/// Waits until a command samples a process, and then for as long as it may take to read what is there.
-fn await_sampling(process: u32) {
+/// Whether it has taken samples since it was asked for them.
+fn has_samples(process: u32) -> bool {
+    let (memory, engines) = masu_inspect::engines(process).expect("it runs on masu");
+    let session = engines[0].profile_state(&memory).expect("readable").session;
+    session != 0 && engines[0].samples(&memory).is_ok_and(|samples| !samples.live.is_empty())
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
-    while rate(process) == 0 {
-        assert!(Instant::now() < deadline, "it is not sampled");
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
         sleep(Duration::from_millis(20));
     }
+}
+
+/// Waits until a command samples a process, and then for as long as it may take to read what is there.
+fn await_sampling(process: u32) {
+    until("it is sampled", || rate(process) != 0);
     sleep(Duration::from_millis(400));
 }
 
@@ -108,18 +119,9 @@ fn each_view_has_its_culprit_first() {
     let at = |name: &str| -> String { place.path().join(name).to_string_lossy().into_owned() };
     let mut sites = Sites::start();
     let (raw, graph, pprof) = (at("a.prof"), at("a.html"), at("a.pb.gz"));
-    let (code, said, wrong) = sites.profiled(&[
-        "--for",
-        "2s",
-        "--retained",
-        "-o",
-        &raw,
-        "-o",
-        &graph,
-        "-o",
-        &pprof,
-        "--text",
-    ]);
+    let files = ["-o", &raw, "-o", &graph, "-o", &pprof];
+    let options = [&["--for", "2s", "--retained"][..], &files, &["--text"]].concat();
+    let (code, said, wrong) = sites.profiled(&options);
     assert_eq!((code, &*wrong), (0, ""), "{said}");
     assert_eq!(first(&said), "fragment", "{said}");
     let (_, peak, _) = done(&mut masu(&["prof", "--peak", &raw]));
@@ -166,17 +168,8 @@ fn a_command_can_be_looked_at_for_what_it_retains() {
     let program = Compile::c("c/sites.c").flags(["-O2", "-g"]).build();
     let path = program.path().to_string_lossy().into_owned();
     let library = library().expect("masu").to_string_lossy().into_owned();
-    let (code, said, wrong) = done(&mut masu(&[
-        "prof",
-        "--retained",
-        "--rate",
-        "16KiB",
-        "--lib",
-        &library,
-        "--",
-        &path,
-        "40",
-    ]));
+    let options = ["prof", "--retained", "--rate", "16KiB", "--lib", &library, "--", &path, "40"];
+    let (code, said, wrong) = done(&mut masu(&options));
     assert_eq!((code, &*wrong), (0, ""), "{said}");
     assert_eq!(first(&said), "fragment", "{said}");
 }
@@ -224,12 +217,12 @@ fn two_at_once_and_what_the_program_does_itself() {
     prof.kill().expect("it ran");
     let _ = prof.wait();
     assert_eq!(sites.rate(), 512 << 10);
-    let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "300ms"]));
+    let (code, _, said) = done(&mut masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "1s"]));
     assert_eq!((code, &*said), (0, ""));
     assert_eq!(sites.rate(), 0);
     // A profiler that is interrupted shows what it has.
     let prof = masu(&["prof", "-p", &id, "--rate", "4KiB", "--for", "60s"]).spawn().expect("built");
-    await_sampling(sites.0.id());
+    until("it has samples", || sites.rate() != 0 && has_samples(sites.0.id()));
     // SAFETY: a signal to the child.
     unsafe { libc::kill(prof.id() as i32, libc::SIGINT) };
     let (code, said, _) = told(prof.wait_with_output().expect("it ends"));

@@ -41,6 +41,14 @@ fn rate(process: &Running) -> u64 {
     engines[0].profile_state(&memory).expect("readable").rate
 }
 
+/// How many samples it has taken.
+fn samples(process: &Running) -> u64 {
+    let (memory, engines) = masu_inspect::engines(process.id()).expect("it runs on masu");
+    let samples = engines[0].samples(&memory);
+    // They may have changed too much while they were read.
+    samples.map_or(0, |samples| samples.sites.iter().map(|site| site.samples).sum())
+}
+
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -184,12 +192,11 @@ fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
         return;
     }
     let (process, _program) = sites("");
-    // In half a second the program leaks two megabytes, in few samples 512 KiB apart.
     let (exporter, address) = exporter(&["--rate", "16KiB"]);
     let path = format!("/{}/debug/pprof/delta_heap?seconds=60", process.id());
     let asks = thread::spawn(move || get(&address, &path));
-    until("it samples", || rate(&process) != 0);
-    sleep(Duration::from_millis(500));
+    // The program leaks a seventieth of what it allocates.
+    until("it takes two thousand samples", || samples(&process) > 2000);
     let start = Instant::now();
     assert_eq!(exporter.stop(), Some(0));
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
