@@ -34,6 +34,22 @@ pub fn await_watch(watch: u32) {
     }
 }
 
+/// Waits until a process's first thread has slept so many times from now on, as a command does after each look.
+pub fn await_sleeps(process: u32, times: u64) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let sleeps = || -> u64 {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+        let mut lines = status.lines();
+        let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.expect("a line").trim().parse().expect("a number")
+    };
+    let begin = sleeps();
+    while sleeps() < begin + times {
+        assert!(Instant::now() < deadline, "it does nothing");
+        sleep(Duration::from_millis(5));
+    }
+}
+
 /// A program on masu that is ended with the test.
 pub struct Running(pub Child);
 

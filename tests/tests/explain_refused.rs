@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use masu_tests::running::{Running, await_watch, command, masu};
+use masu_tests::running::{Running, await_sleeps, await_watch, command, masu};
 use masu_tests::{Compile, Program, is_masu, library, scratch, tool};
 use tempfile::TempDir;
 
@@ -113,7 +113,7 @@ fn a_process_that_ends_meanwhile() {
     watch.args(["watch", "-p", &running.id().to_string()]);
     let watch = watch.stdout(Stdio::piped()).spawn().expect("it runs");
     await_watch(watch.id());
-    sleep(Duration::from_millis(500));
+    await_sleeps(watch.id(), 5);
     running.0.kill().expect("it runs");
     running.0.wait().expect("it ends");
     let output = watch.wait_with_output().expect("it ends");
