@@ -40,6 +40,12 @@ fn a_use_after_free_is_told_with_its_stacks() {
         assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{errors}");
         assert!(errors.contains(": 50 bytes into the block of 112 bytes at 0x"), "{errors}");
         assert!(errors.contains(", which was freed\n"), "{errors}");
+        for what in ["accessed", "allocated", "freed"] {
+            assert!(errors.contains(&format!("\nmasu:   {what} by thread ")), "{errors}");
+        }
+        // Without the feature nothing walks stacks; on some machines none leads out of a handler of signals.
+        let stacks = errors.matches("\nmasu:     #0 ").count();
+        assert!(stacks >= 2 || !cfg!(feature = "prof"), "{errors}");
         return;
     }
     let block = Box::into_raw(Box::new([7u8; 100])).cast::<u8>();
