@@ -343,7 +343,7 @@ fn a_block_of_another_heap_is_not_taken() {
 
 #[test]
 fn a_block_of_a_heap_that_is_gone_is_not_taken() {
-    stopped("a_block_of_a_heap_that_is_gone_is_not_taken", "masu: ", |keep| {
+    stopped("a_block_of_a_heap_that_is_gone_is_not_taken", "free of 0x", |keep| {
         let block = {
             let gone = heap();
             block(&gone, 100)
