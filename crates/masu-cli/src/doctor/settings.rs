@@ -123,6 +123,7 @@ mod tests {
         assert_eq!(of_key("budget"), ("16MiB", "MASU_BUDGET"));
         assert_eq!(of_key("run_cache").1, "built-in");
         let secure = of(&super::tests::environment(&["MASU_DECAY=2s"]), true);
+        assert!(secure.iter().any(|setting| setting.key == "decay"), "{secure:?}");
         assert!(secure.iter().all(|setting| setting.origin == "built-in"), "{secure:?}");
     }
 
