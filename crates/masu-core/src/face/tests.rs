@@ -346,7 +346,6 @@ fn a_block_resized_in_place_stays_and_keeps_its_contents() {
         assert!(!unsafe { try_resize(block.p, 1) });
         block.free();
     }
-    // SAFETY: not the engine's, which it notices.
 }
 
 fn insert(live: &mut BTreeMap<usize, Block>, block: Block) {
