@@ -25,21 +25,18 @@ fn main() {
     if target("ENV") != "gnu" {
         return;
     }
-    // The GNU linker supports none of the following. On x86-64 the compiler has linked with its bundled lld by default
-    // since 1.90; on other machines it has to be told to, and some distributions package Rust without that linker.
+    // The GNU linker supports none of the following, and is what a compiler from a distribution links with, if it comes
+    // without lld. Others have it; since 1.90 those of rust-lang.org use it by default, on x86-64.
     let lld = format!("{}/lib/rustlib/{}/bin/gcc-ld", said(&["--print", "sysroot"]), of("HOST"));
-    let is_usual = target("ARCH") == "x86_64";
-    if !is_usual && !std::path::Path::new(&lld).exists() {
+    if !std::path::Path::new(&lld).exists() {
         return;
     }
-    if !is_usual || minor_version().is_some_and(|minor| minor < 90) {
-        println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
-        println!("cargo::rustc-cdylib-link-arg=-B{lld}");
-    }
+    println!("cargo::rustc-cdylib-link-arg=-fuse-ld=lld");
+    println!("cargo::rustc-cdylib-link-arg=-B{lld}");
     // Merges functions with identical code.
     println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
     versions();
-    if is_usual {
+    if target("ARCH") == "x86_64" {
         // Code shares no page with anything else, except where the layout says so.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,separate-code");
         // Groups what most programs run and write, apart from the rest.
@@ -53,12 +50,6 @@ fn said(option: &[&str]) -> String {
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let output = std::process::Command::new(rustc).args(option).output();
     String::from_utf8(output.expect("the compiler runs").stdout).expect("text").trim().to_owned()
-}
-
-/// The compiler's version after `1.`.
-fn minor_version() -> Option<u32> {
-    let version = said(&["--version"]);
-    version.strip_prefix("rustc 1.")?.split('.').next()?.parse().ok()
 }
 
 /// Returns a variable that cargo sets.

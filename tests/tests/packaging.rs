@@ -265,3 +265,28 @@ fn the_page_on_swift_is_true() {
     let output = succeed(run.env("LD_LIBRARY_PATH", place.join("lib")));
     assert_eq!(output.lines().collect::<Vec<_>>(), said);
 }
+
+/// Distributions package Rust without lld, too: then the system's linker is not given what only lld knows.
+#[test]
+fn a_compiler_without_lld_links_with_what_there_is() {
+    let place = scratch();
+    let script = place.path().join("script");
+    let library = workspace().join("crates/libmasu");
+    let mut compile = Command::new(tool("rustc"));
+    succeed(compile.args(["--edition=2024", "-o"]).arg(&script).arg(library.join("build.rs")));
+    let said = |compiler: &str| {
+        let mut run = Command::new(&script);
+        run.current_dir(&library).env("CARGO_MANIFEST_DIR", &library).env("RUSTC", compiler);
+        run.env("HOST", format!("{}-unknown-linux-gnu", std::env::consts::ARCH));
+        run.env("CARGO_CFG_TARGET_ENV", "gnu").env("CARGO_CFG_TARGET_ARCH", "x86_64");
+        succeed(&mut run)
+    };
+    // It answers with the question, which is no directory that has a linker.
+    let without = said("echo");
+    assert!(without.contains("-soname,libmasu.so.0"), "{without}");
+    for option in ["--icf", "--version-script", "-T,", "-fuse-ld"] {
+        assert!(!without.contains(option), "{without}");
+    }
+    let with = said("rustc");
+    assert_eq!(with.contains("--icf"), with.contains("-fuse-ld=lld"), "{with}");
+}
