@@ -2,6 +2,7 @@
 //! inside another library.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -264,6 +265,22 @@ fn the_page_on_swift_is_true() {
     let mut run = Command::new(directory.path().join("main"));
     let output = succeed(run.env("LD_LIBRARY_PATH", place.join("lib")));
     assert_eq!(output.lines().collect::<Vec<_>>(), said);
+}
+
+/// As on Alpine, where `realpath` is busybox's and takes no options.
+#[test]
+fn an_archive_is_made_with_the_commands_of_busybox() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    symlink("/bin/busybox", place.path().join("realpath")).expect("a link");
+    let out = place.path().join("out.a");
+    let mut make = Command::new(workspace().join("crates/libmasu/private-archive"));
+    make.arg("--public").arg(archive().expect("an archive")).arg(&out);
+    let path = std::env::var("PATH").expect("PATH");
+    succeed(make.env("PATH", format!("{}:{path}", place.path().display())));
+    assert!(out.is_file());
 }
 
 /// Distributions package Rust without lld, too: then the system's linker is not given what only lld knows.
