@@ -2,7 +2,7 @@
 //! inside another library.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
@@ -265,6 +265,30 @@ fn the_page_on_swift_is_true() {
     let mut run = Command::new(directory.path().join("main"));
     let output = succeed(run.env("LD_LIBRARY_PATH", place.join("lib")));
     assert_eq!(output.lines().collect::<Vec<_>>(), said);
+}
+
+/// What programs run on is replaced as a whole: where the installation fails, the library is the one before.
+#[test]
+fn an_installation_that_fails_leaves_the_library_as_it_was() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let from = library().expect("masu is a library").parent().expect("a directory");
+    let install = || {
+        let mut install = Command::new(workspace().join("crates/libmasu/install"));
+        install.arg("--prefix").arg(place.path()).arg("--from").arg(from);
+        install
+    };
+    succeed(&mut install());
+    let file = || {
+        let data = fs::metadata(place.path().join("lib/libmasu.so.0")).expect("the library");
+        (data.ino(), data.len())
+    };
+    let before = file();
+    let done = install().env("STRIP", "false").output().expect("it runs");
+    assert!(!done.status.success());
+    assert_eq!(file(), before);
 }
 
 /// As on Alpine, where `realpath` is busybox's and takes no options.
