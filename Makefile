@@ -48,8 +48,9 @@ install:
 	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)/docs' docs/*.md
 	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
-	'$(WRITER)' completions bash >'$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu'
-	'$(WRITER)' completions zsh >'$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu'
+	umask 022; \
+	'$(WRITER)' completions bash >'$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu' && \
+	'$(WRITER)' completions zsh >'$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu' && \
 	'$(WRITER)' completions fish >'$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
 
 uninstall:

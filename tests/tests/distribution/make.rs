@@ -8,8 +8,10 @@ use masu_tests::{LARGEST_LIBRARY, scratch, tool, workspace};
 
 use crate::{built, output, succeed, text};
 
+/// By an administrator whose files are their own: everybody uses what they install.
 fn make(from: &Path, destination: &Path, goal: &str) -> Command {
-    let mut make = Command::new(tool("make"));
+    let mut make = Command::new("sh");
+    make.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(tool("make"));
     make.arg("-C").arg(workspace()).arg(goal).arg(format!("BUILT={}", from.display()));
     make.args(["PREFIX=/opt/masu", "LIBDIR=/opt/masu/lib/here", "JEMALLOC=yes"]);
     make.arg(format!("DESTDIR={}", destination.display()));
@@ -55,6 +57,9 @@ fn what_make_installs_works_and_can_be_taken_away() {
         assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
     }
     assert!(files(place.path()).iter().all(|name| name.starts_with("opt/masu/")));
+    let mut own = Command::new("find");
+    let own = succeed(own.arg(place.path().join("opt")).args(["!", "-perm", "-o=r"]));
+    assert_eq!(own, "", "not for everybody");
 
     let library = prefix.join("lib/here/libmasu.so.0");
     let length = fs::metadata(&library).expect("the library").len();
