@@ -44,7 +44,7 @@ install:
 	for section in 1 3 7; do \
 	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
 	done
-	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)' README.md CHANGELOG.md
+	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
 	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)/docs' docs/*.md
 	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
@@ -63,7 +63,8 @@ uninstall:
 	    '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu' \
 	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish' \
-	    '$(DESTDIR)$(DOCDIR)'/README.md '$(DESTDIR)$(DOCDIR)'/CHANGELOG.md '$(DESTDIR)$(DOCDIR)'/docs/*.md
+	    '$(DESTDIR)$(DOCDIR)'/README.md '$(DESTDIR)$(DOCDIR)'/CHANGELOG.md '$(DESTDIR)$(DOCDIR)'/SECURITY.md \
+	    '$(DESTDIR)$(DOCDIR)'/LICENSE-MIT '$(DESTDIR)$(DOCDIR)'/LICENSE-APACHE '$(DESTDIR)$(DOCDIR)'/docs/*.md
 	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)' 2>/dev/null || true
 
 deb:

@@ -47,6 +47,7 @@ fn what_make_installs_works_and_can_be_taken_away() {
         "lib/here/pkgconfig/masu.pc",
         "lib/masu/masu-work",
         "share/bash-completion/completions/masu",
+        "share/doc/masu/LICENSE-MIT",
         "share/doc/masu/docs/statistics.md",
         "share/fish/vendor_completions.d/masu.fish",
         "share/man/man1/masu.1",
