@@ -291,6 +291,18 @@ fn an_installation_that_fails_leaves_the_library_as_it_was() {
     assert_eq!(file(), before);
 }
 
+/// Not silently into a directory of that name below the prefix.
+#[test]
+fn a_directory_outside_the_prefix_is_refused() {
+    let mut install = Command::new(workspace().join("crates/libmasu/install"));
+    let place = scratch();
+    install.arg("--destdir").arg(place.path()).args(["--prefix", "/opt/masu"]);
+    let done = install.args(["--libdir", "/usr/lib64"]).output().expect("it runs");
+    assert_eq!(done.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(said.contains("below the prefix, /opt/masu: /usr/lib64 is not"), "{said}");
+}
+
 /// As on Alpine, where `realpath` is busybox's and takes no options.
 #[test]
 fn an_archive_is_made_with_the_commands_of_busybox() {
