@@ -10,6 +10,8 @@
 #
 # Needs a POSIX shell and the usual commands; busybox has them all.
 set -eu
+# For everybody, whoever installs.
+umask 022
 here=$(cd "$(dirname "$0")" && pwd)
 prefix=/usr/local destdir='' uninstall=''
 while [ $# -gt 0 ]; do
@@ -30,6 +32,11 @@ while [ $# -gt 0 ]; do
 done
 to=$destdir$prefix
 
+# Whether a file belongs to a jemalloc that is installed there.
+is_jemallocs() {
+    [ "$1" = lib/pkgconfig/jemalloc.pc ] && [ -e "$to/$1" ] && ! grep -q 'masu behind' "$to/$1"
+}
+
 # Has the loader's cache brought up to date where this is the running system.
 tell_loader() {
     [ -z "$destdir" ] && [ "$(id -u)" = 0 ] || return 0
@@ -39,7 +46,7 @@ tell_loader() {
 
 if [ -n "$uninstall" ]; then
     while IFS= read -r file; do
-        rm -f "$to/$file"
+        is_jemallocs "$file" || rm -f "$to/$file"
         directory=$(dirname "$file")
         # Directories that were made for it and are empty now; rmdir keeps all others.
         while [ "$directory" != . ] && rmdir "$to/$directory" 2>/dev/null; do
@@ -56,13 +63,19 @@ if [ ! -w "$to" ]; then
     exit 1
 fi
 while IFS= read -r file; do
+    if is_jemallocs "$file"; then
+        echo "install.sh: $to/$file is jemalloc's own: it stays" >&2
+        continue
+    fi
     mkdir -p "$to/$(dirname "$file")"
-    # A new file under the name: programs that run on the old one keep it.
-    rm -f "$to/$file"
-    cp -P "$here/$file" "$to/$file"
+    # A new file takes the name, as a whole: programs that run on the old one keep it.
+    rm -f "$to/$file.new"
+    cp -P "$here/$file" "$to/$file.new"
+    mv -f "$to/$file.new" "$to/$file"
 done <"$here/.files"
 for file in masu jemalloc; do
-    sed "s|/@prefix@|$prefix|g" "$here/lib/pkgconfig/$file.pc" >"$to/lib/pkgconfig/$file.pc"
+    is_jemallocs "lib/pkgconfig/$file.pc" ||
+        sed "s|/@prefix@|$prefix|g" "$here/lib/pkgconfig/$file.pc" >"$to/lib/pkgconfig/$file.pc"
 done
 tell_loader
 echo "masu is in $to: try $to/bin/masu demo"

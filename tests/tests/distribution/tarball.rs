@@ -102,6 +102,39 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
     assert_eq!(files(prefix.path()), ["lib/other.so"]);
 }
 
+/// By an administrator whose files are their own, over an installation, beside a jemalloc, and with an end.
+#[test]
+fn an_installation_is_for_everybody_and_whole() {
+    let Some(from) = built() else { return };
+    let (place, prefix) = (scratch(), scratch());
+    let here = unpacked(place.path(), &tarball(place.path(), from));
+    let install = |first: &str, more: &[&str]| {
+        let mut install = Command::new("sh");
+        install.args(["-c", &format!("{first}; exec \"$@\""), "sh"]).arg(here.join("install.sh"));
+        output(install.arg("--prefix").arg(prefix.path()).args(more))
+    };
+    assert!(install("umask 077", &[]).status.success());
+    let mut own = Command::new("find");
+    let own = succeed(own.arg(prefix.path()).args(["-mindepth", "1", "!", "-perm", "-o=r"]));
+    assert_eq!(own, "", "not for everybody");
+
+    // No file may become longer than this: what was there stays.
+    let command = prefix.path().join("bin/masu");
+    let length = || fs::metadata(&command).expect("the command").len();
+    let before = length();
+    assert!(!install("ulimit -c 0; ulimit -f 8", &[]).status.success());
+    assert_eq!(length(), before);
+
+    let jemalloc = prefix.path().join("lib/pkgconfig/jemalloc.pc");
+    fs::write(&jemalloc, "Name: jemalloc\n").expect("written");
+    let done = install("umask 077", &[]);
+    assert!(done.status.success());
+    assert!(text(&done.stderr).contains("jemalloc.pc is jemalloc's own"), "{}", text(&done.stderr));
+    assert!(install("umask 077", &["--uninstall"]).status.success());
+    assert_eq!(files(prefix.path()), ["lib/pkgconfig/jemalloc.pc"]);
+    assert_eq!(fs::read_to_string(&jemalloc).expect("jemalloc's"), "Name: jemalloc\n");
+}
+
 /// What the page on installing says about the tarball, verbatim; `sudo` installs into the test's own directory.
 #[test]
 fn the_page_on_installing_is_true() {
