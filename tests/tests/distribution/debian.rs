@@ -102,3 +102,27 @@ fn the_same_build_gives_the_same_packages() {
         assert!(read(packages) == read(again.path()), "{name} differs");
     }
 }
+
+/// What the command needs is read from all its programs, also where `readelf` takes its time.
+#[test]
+fn packages_for_another_machine_name_what_the_command_needs() {
+    let Some(from) = built() else { return };
+    let (other, place) =
+        (if cfg!(target_arch = "aarch64") { "amd64" } else { "arm64" }, masu_tests::scratch());
+    // By a separate process: see `packages`.
+    let slow =
+        "printf '#!/bin/sh\\n%s \"$@\" && sleep 0.2 && echo\\n' \"$1\" >readelf; chmod 755 readelf";
+    let mut write = Command::new("sh");
+    write.args(["-c", slow, "sh"]).arg(tool("readelf")).current_dir(place.path());
+    succeed(&mut write);
+    let path = std::env::var("PATH").expect("PATH");
+    let mut make = Command::new(workspace().join("packaging/deb"));
+    make.env_remove("DEBFULLNAME").env_remove("DEBEMAIL").arg("--out").arg(place.path());
+    make.env("PATH", format!("{}:{path}", place.path().display()));
+    make.arg("--from").arg(from).args(["--arch", other, "--writer"]).arg(from.join("masu"));
+    succeed(&mut make);
+    let mut field = Command::new("dpkg-deb");
+    let field = field.arg("-f").arg(package(place.path(), "masu_", ".deb"));
+    let needed = succeed(field.arg("Depends"));
+    assert!(needed.contains("libc6 (>= 2.") && needed.contains("libgcc-s1"), "{needed}");
+}
