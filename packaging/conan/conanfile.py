@@ -4,7 +4,8 @@ import os
 
 from conan import ConanFile
 from conan.errors import ConanInvalidConfiguration
-from conan.tools.files import copy
+from conan.tools.build import cross_building
+from conan.tools.files import copy, rm, rmdir
 
 required_conan_version = ">=2.0"
 
@@ -24,6 +25,10 @@ class Masu(ConanFile):
         if self.settings.os != "Linux" or str(self.settings.arch) not in ("x86_64", "armv8"):
             raise ConanInvalidConfiguration("masu runs on Linux, on x86-64 and AArch64")
 
+    def validate_build(self):
+        if cross_building(self):
+            raise ConanInvalidConfiguration("build masu on the kind of machine that it is for")
+
     def export_sources(self):
         root = os.path.join(self.recipe_folder, "..", "..")
         for pattern in ("Cargo.*", "LICENSE-*", "crates/*", "tests/*", "tools/*"):
@@ -36,17 +41,21 @@ class Masu(ConanFile):
     def package(self):
         self.run("crates/libmasu/install --prefix '%s' --from '%s/target/release'"
                  % (self.package_folder, self.build_folder), cwd=self.source_folder)
+        # One of the two, so that `masu` is that one to every linker and generator.
+        rm(self, "libmasu.a" if self.options.shared else "libmasu.so*", os.path.join(self.package_folder, "lib"))
+        # Conan writes its own for the consumer, whose targets would be these.
+        rmdir(self, os.path.join(self.package_folder, "lib", "cmake"))
+        rmdir(self, os.path.join(self.package_folder, "lib", "pkgconfig"))
         copy(self, "LICENSE-*", self.source_folder, os.path.join(self.package_folder, "licenses"))
 
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "masu")
         self.cpp_info.set_property("pkg_config_name", "masu")
+        self.cpp_info.libs = ["masu"]
         if self.options.shared:
             self.cpp_info.set_property("cmake_target_name", "masu::masu")
-            self.cpp_info.libs = ["masu"]
         else:
             self.cpp_info.set_property("cmake_target_name", "masu::masu_static")
             # An archive gives its members to references that come before it: malloc is asked for first.
             self.cpp_info.exelinkflags = ["-Wl,-u,malloc"]
-            self.cpp_info.libs = [":libmasu.a"]
             self.cpp_info.system_libs = ["pthread"]

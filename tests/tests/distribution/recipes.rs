@@ -63,6 +63,38 @@ fn recipes_can_be_read() {
     }
 }
 
+/// What the recipe for Conan does, with nothing behind Conan's functions: which files it takes out, and which library it
+/// names for the generators, shared and static.
+#[test]
+fn a_conan_package_has_the_one_library_that_was_asked_for() {
+    let program = r#"
+import sys
+from types import ModuleType, SimpleNamespace
+said = []
+def nothing(*_, **__): pass
+def module(name, **names):
+    sys.modules[name] = ModuleType(name)
+    vars(sys.modules[name]).update(names)
+module("conan", ConanFile=object)
+module("conan.errors", ConanInvalidConfiguration=Exception)
+module("conan.tools.build", cross_building=nothing)
+module("conan.tools.files", copy=nothing, rmdir=nothing, rm=lambda _, name, place: said.append(name))
+exec(open(sys.argv[1]).read())
+for shared in True, False:
+    recipe = Masu()
+    recipe.options = SimpleNamespace(shared=shared)
+    recipe.package_folder, recipe.build_folder, recipe.source_folder, recipe.run = "p", "b", "s", nothing
+    recipe.cpp_info = SimpleNamespace(set_property=nothing)
+    recipe.package()
+    recipe.package_info()
+    said += recipe.cpp_info.libs
+print(*said)
+"#;
+    let mut python = Command::new(tool("python3"));
+    python.args(["-c", program]).arg(workspace().join("packaging/conan/conanfile.py"));
+    assert_eq!(succeed(&mut python), "libmasu.a masu libmasu.so* masu\n");
+}
+
 /// The bill of materials names the files' contents, with the checksums of the lock file, and is reproducible.
 #[test]
 fn the_bill_of_materials_names_what_is_inside() {
