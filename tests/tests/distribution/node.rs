@@ -38,6 +38,9 @@ fn installed_from_its_file_it_serves_node() {
     let mut preloaded = at("env");
     preloaded.arg(format!("LD_PRELOAD={}", path.trim())).args(["node", "-e", program]);
     assert_eq!(succeed(&mut preloaded), "true\n");
+    // Yarn leaves packages packed that do not ask for files: the loader and the kernel need them.
+    let unplugged = ["-p", "require('masu/package.json').preferUnplugged"];
+    assert_eq!(succeed(at("node").args(unplugged)), "true\n");
     let done = output(at("node_modules/.bin/masu").args(["run", "--", "sh", "-c", "exit 7"]));
     assert_eq!(done.status.code(), Some(7));
 }
