@@ -129,6 +129,39 @@ fn a_drop_in_hides_those_of_its_name_in_later_places() {
 }
 
 #[test]
+fn drop_ins_for_several_services_count() {
+    let machine = Machine::new(&[
+        ("lib/systemd/system/my-own-app.service", "[Service]\nExecStart=/a\n"),
+        (
+            "usr/lib/systemd/system/service.d/10-all.conf",
+            "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/liball.so\n",
+        ),
+        ("lib/systemd/system/b@.service", "[Service]\nExecStart=/b\n"),
+    ]);
+    for name in ["my-own-app", "b@1"] {
+        let said = machine.unit(&["--print", name], 0);
+        assert!(said.contains("LD_PRELOAD=libwitness.so:/usr/lib/liball.so\n"), "{said}");
+    }
+    for (directory, library) in [("my-", "libmy.so"), ("my-own-", "libown.so")] {
+        let at = machine.at(&format!("etc/systemd/system/{directory}.service.d/10-all.conf"));
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        fs::write(at, format!("[Service]\nEnvironment=LD_PRELOAD={library}\n")).unwrap();
+        let said = machine.unit(&["--print", "my-own-app"], 0);
+        assert!(said.contains(&format!("LD_PRELOAD=libwitness.so:{library}\n")), "{said}");
+    }
+}
+
+#[test]
+fn a_service_with_a_script_in_init_d_is_one() {
+    let machine = Machine::new(&[(
+        "run/systemd/generator.late/old.service",
+        "[Service]\nExecStart=/etc/init.d/old start\n",
+    )]);
+    let said = machine.unit(&["--print", "old"], 0);
+    assert!(said.starts_with("# /etc/systemd/system/old.service.d/zz-masu.conf\n"), "{said}");
+}
+
+#[test]
 fn aliases_instances_and_wrappers() {
     let machine = Machine::new(&[
         ("lib/systemd/system/redis-server.service", "[Service]\nExecStart=/usr/bin/redis-server\n"),

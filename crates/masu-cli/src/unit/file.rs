@@ -8,13 +8,15 @@ use crate::failure::{Failure, REFUSED, USAGE};
 use crate::near;
 
 /// Where unit files are; the first match wins.
-const PLACES: [&str; 6] = [
+const PLACES: [&str; 7] = [
     "etc/systemd/system",
     "run/systemd/system",
     "usr/local/lib/systemd/system",
     "usr/lib/systemd/system",
     "lib/systemd/system",
     "run/systemd/generator",
+    // What starts by a script in /etc/init.d.
+    "run/systemd/generator.late",
 ];
 
 /// A service.
@@ -75,13 +77,22 @@ impl Service {
         }
     }
 
-    /// Returns its drop-ins except masu's own; an instance also has its template's. Of those with one name, systemd
-    /// reads the first.
+    /// Returns its drop-ins except masu's own. They are in its directory, in that of an instance's template, of the
+    /// beginnings of a name with dashes, and of all services. Of those with one name, systemd reads the first.
     fn drop_ins(&self) -> Vec<PathBuf> {
-        let template = self.name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
-        let directories = [Some(format!("{}.d", self.name)), template].into_iter().flatten();
+        let mut directories = vec![format!("{}.d", self.name)];
+        match self.name.split_once('@') {
+            Some((template, _)) => directories.push(format!("{template}@.service.d")),
+            None => directories.extend(
+                self.name
+                    .rmatch_indices('-')
+                    .map(|(dash, _)| format!("{}-.service.d", &self.name[..dash])),
+            ),
+        }
+        directories.push("service.d".to_owned());
         let name = |path: &PathBuf| path.file_name().map(ToOwned::to_owned);
         let mut files: Vec<PathBuf> = directories
+            .into_iter()
             .flat_map(|directory| PLACES.map(|place| self.root.join(place).join(&directory)))
             .filter_map(|directory| fs::read_dir(directory).ok())
             .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
