@@ -209,6 +209,8 @@ fn what_would_not_take_effect_is_refused() {
         ("etc/default/a", "LD_PRELOAD=/usr/lib/libfoo.so\n"),
         ("lib/systemd/system/b.service", "[Service]\nExecStart=/b\nRootDirectory=/srv/b\n"),
         ("lib/systemd/system/c.service", "[Service]\nExecStart=/c\nPrivateTmp=true\n"),
+        ("lib/systemd/system/d.service", "[Service]\nExecStart=/d\nPrivateTmp=disconnected\n"),
+        ("lib/systemd/system/e.service", "[Service]\nExecStart=/e\nDynamicUser=Yes\n"),
         NGINX,
         (DROP_IN, "[Service]\nEnvironment=MINE=1\n"),
     ]);
@@ -216,6 +218,8 @@ fn what_would_not_take_effect_is_refused() {
     assert!(machine.unit(&["b"], 125).contains("RootDirectory is set"));
     if machine.fixture.witness().starts_with("/tmp") {
         assert!(machine.unit(&["c"], 125).contains("PrivateTmp is set"));
+        assert!(machine.unit(&["d"], 125).contains("PrivateTmp is set"));
+        assert!(machine.unit(&["e"], 125).contains("DynamicUser is set"));
     }
     for arguments in [&["nginx"][..], &["--remove", "nginx"]] {
         assert!(machine.unit(arguments, 125).contains("was not written by masu"));

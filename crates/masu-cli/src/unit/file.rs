@@ -155,7 +155,8 @@ impl Service {
     pub fn sees(&self, library: &Path) -> Result<(), Failure> {
         let is_on = |key: &str| {
             let value = self.values(key).next_back().unwrap_or_default();
-            ["yes", "true", "1", "on", "tmpfs"].contains(&value)
+            let words = ["yes", "y", "true", "t", "1", "on", "tmpfs", "disconnected"];
+            words.iter().any(|word| value.eq_ignore_ascii_case(word))
         };
         let hides = |what: &str| {
             let library = library.display();
@@ -168,6 +169,7 @@ impl Service {
         for (key, places) in [
             ("ProtectHome", &["/home", "/root", "/run/user"][..]),
             ("PrivateTmp", &["/tmp", "/var/tmp"]),
+            ("DynamicUser", &["/tmp", "/var/tmp"]),
         ] {
             if is_on(key) && places.iter().any(|place| library.starts_with(place)) {
                 return hides(key);
