@@ -21,9 +21,9 @@ module Masu
     file("bin/masu")
   end
 
-  # Whether this process runs on masu.
+  # Whether this process runs on masu, this gem's or another: the command of `cargo install` calls it libmasu-….so.
   def self.active?
-    File.foreach("/proc/self/maps").any? { |line| line.include?("libmasu.so") }
+    File.foreach("/proc/self/maps").any? { |line| line.match?(%r{/libmasu(-\h+)?\.so}) }
   end
 
   def self.file(name)

@@ -45,6 +45,12 @@ fn installed_from_its_file_it_serves_ruby_and_goes_again() {
     let mut preloaded = of_home("env");
     preloaded.arg(format!("LD_PRELOAD={}", path.trim())).args(["ruby", "-e", program]);
     assert_eq!(succeed(&mut preloaded), "true\n[]\n");
+    // As the command of `cargo install` names it.
+    let other = place.path().join("libmasu-0123456789abcdef.so");
+    std::fs::copy(path.trim(), &other).expect("copied");
+    let mut preloaded = of_home("env");
+    preloaded.arg(format!("LD_PRELOAD={}", other.display())).args(["ruby", "-e", program]);
+    assert_eq!(succeed(&mut preloaded), "true\n[]\n");
     let done = output(of_home(&masu).args(["run", "--", "sh", "-c", "exit 7"]));
     assert_eq!(done.status.code(), Some(7), "{}", text(&done.stderr));
 
