@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use masu_tests::{scratch, tool};
+use masu_tests::{scratch, tool, workspace};
 
 use crate::{output, package, packages, succeed};
 
@@ -76,4 +76,16 @@ fn its_name_says_which_glibc_it_needs() {
     });
     let needed = needed.max().expect("the command is linked with glibc");
     assert_eq!(promised, needed.max(17), "{name}");
+}
+
+/// A static command and the library run on every C library that the page on platforms names, and no older one.
+#[test]
+fn without_glibc_it_is_for_every_c_library() {
+    let page = fs::read_to_string(workspace().join("docs/platforms.md")).expect("a page");
+    assert!(page.contains("glibc from 2.17 on, musl from 1.2 on"));
+    let program = "import runpy, sys\n\
+                   print(runpy.run_path(sys.argv[1], run_name='wheel')['tag']([], 'aarch64'))";
+    let mut python = Command::new(tool("python3"));
+    python.args(["-c", program]).arg(workspace().join("packaging/wheel"));
+    assert_eq!(succeed(&mut python), "manylinux_2_17_aarch64.musllinux_1_2_aarch64\n");
 }
