@@ -199,6 +199,38 @@ fn aliases_instances_and_wrappers() {
     assert!(machine.unit(&["../x"], 2).contains("is not the name of a service"));
 }
 
+/// The fixture's directory is its owner's own, as a home is.
+#[test]
+fn a_user_who_may_not_read_the_library_is_named() {
+    use std::os::unix::fs::MetadataExt;
+
+    let service = |name: &str, more: &str| {
+        (format!("lib/systemd/system/{name}.service"), format!("[Service]\nExecStart=/a\n{more}\n"))
+    };
+    let services = [
+        service("stranger", "User=app"),
+        service("by-number", "User=4711"),
+        service("owner", "User=me"),
+        service("root", ""),
+        service("unknown", "User=%i"),
+    ];
+    let files: Vec<_> = services.iter().map(|(path, text)| (&path[..], &text[..])).collect();
+    let machine = Machine::new(&files);
+    let owner = fs::metadata(machine.fixture.path("")).unwrap().uid();
+    let users = format!("app:x:4711:4711::/:/bin/sh\nme:x:{owner}:4712::/:/bin/sh\n");
+    fs::create_dir_all(machine.at("etc")).unwrap();
+    fs::write(machine.at("etc/passwd"), users).unwrap();
+    for (name, user) in [("stranger", "app"), ("by-number", "4711")] {
+        let said = machine.unit(&["--print", name], 0);
+        let expected = format!("runs as {user}, who may not read libwitness.so: ");
+        assert!(said.contains(&expected), "{said}");
+    }
+    for name in ["owner", "root", "unknown"] {
+        let said = machine.unit(&["--print", name], 0);
+        assert!(!said.contains("may not read"), "{said}");
+    }
+}
+
 #[test]
 fn what_would_not_take_effect_is_refused() {
     let machine = Machine::new(&[

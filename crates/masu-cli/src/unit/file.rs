@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::user::User;
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::near;
 
@@ -151,13 +152,15 @@ impl Service {
         })
     }
 
+    /// Whether a setting is switched on.
+    fn is_on(&self, key: &str) -> bool {
+        let value = self.values(key).next_back().unwrap_or_default();
+        let words = ["yes", "y", "true", "t", "1", "on", "tmpfs", "disconnected"];
+        words.iter().any(|word| value.eq_ignore_ascii_case(word))
+    }
+
     /// Checks whether the service's processes can see the library's file.
     pub fn sees(&self, library: &Path) -> Result<(), Failure> {
-        let is_on = |key: &str| {
-            let value = self.values(key).next_back().unwrap_or_default();
-            let words = ["yes", "y", "true", "t", "1", "on", "tmpfs", "disconnected"];
-            words.iter().any(|word| value.eq_ignore_ascii_case(word))
-        };
         let hides = |what: &str| {
             let library = library.display();
             Err(Failure::new(
@@ -171,7 +174,7 @@ impl Service {
             ("PrivateTmp", &["/tmp", "/var/tmp"]),
             ("DynamicUser", &["/tmp", "/var/tmp"]),
         ] {
-            if is_on(key) && places.iter().any(|place| library.starts_with(place)) {
+            if self.is_on(key) && places.iter().any(|place| library.starts_with(place)) {
                 return hides(key);
             }
         }
@@ -181,6 +184,20 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    /// Returns the user as whom it runs, if that user may not read the library: the loader would leave it out.
+    pub fn user_without(&self, library: &Path) -> Option<&str> {
+        let set = |key| self.values(key).next_back().unwrap_or_default();
+        let is_made_up = self.is_on("DynamicUser");
+        let name = match set("User") {
+            "" if is_made_up => self.name.trim_end_matches(".service"),
+            name => name,
+        };
+        let more = self.values("SupplementaryGroups").flat_map(str::split_whitespace);
+        let more: Vec<_> = more.chain([set("Group")]).collect();
+        let user = User::find(&self.root, name, is_made_up, &more)?;
+        (!user.may_read(library)).then_some(name)
     }
 
     /// Whether a filter restricts its system calls.

@@ -1,12 +1,14 @@
 //! `masu unit`: runs a systemd service on masu, by a drop-in file, and undoes it.
 //!
 //! - `file`: the parts of a service's unit files that matter to masu.
+//! - `user`: whether the service's user may read the library.
 //!
 //! Only the drop-in is written or removed. It is called `zz-masu.conf`, so that it comes after
 //! other drop-ins, including `override.conf` of `systemctl edit`: libraries preloaded there stay,
 //! after masu.
 
 mod file;
+mod user;
 
 use std::fs;
 use std::io;
@@ -115,6 +117,14 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     }
     let mut settings = vec![("LD_PRELOAD".to_owned(), preload)];
     settings.extend(conf::of_unit(&order.conf, order.policy.as_deref())?);
+    if let Some(user) = service.user_without(&library) {
+        warn(&format!(
+            "{} runs as {user}, who may not read {}: the loader would leave masu out; install masu below /usr or /usr/local, \
+             or name a copy there with --lib",
+            service.name,
+            library.display()
+        ));
+    }
     if service.restricts_calls() {
         warn(&format!(
             "{} filters system calls; docs/syscalls.md (in share/doc/masu, or the sources) lists those that masu makes, and \
