@@ -82,6 +82,16 @@ fn it_is_written_and_taken_away() {
 }
 
 #[test]
+fn what_a_service_that_is_gone_left_is_taken_away() {
+    let machine = Machine::new(&[NGINX]);
+    machine.unit(&["nginx"], 0);
+    fs::remove_file(machine.at(NGINX.0)).unwrap();
+    assert!(machine.unit(&["--remove", "nginx"], 0).contains("is removed"));
+    assert!(!machine.at("etc/systemd/system/nginx.service.d").exists());
+    assert!(machine.unit(&["--remove", "nginx"], 2).contains("there is no service nginx"));
+}
+
+#[test]
 fn print_writes_nothing() {
     let machine = Machine::new(&[NGINX]);
     let said = machine.unit(&["--print", "nginx"], 0);

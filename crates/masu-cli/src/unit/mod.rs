@@ -76,14 +76,13 @@ const NAME: &str = "zz-masu.conf";
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Unit) -> Result<u8, Failure> {
     let root = order.root.as_deref().unwrap_or(Path::new("/"));
-    let service = Service::find(root, &order.name)?;
-    let directory = root.join("etc/systemd/system").join(format!("{}.d", service.name));
-    let file = directory.join(NAME);
-    // Its path on that machine.
-    let shown = format!("/etc/systemd/system/{}.d/{NAME}", service.name);
     if order.remove {
-        return remove(&service.name, &directory, &file, &shown);
+        let name = to_remove(root, &order.name)?;
+        let (directory, file, shown) = paths(root, &name);
+        return remove(&name, &directory, &file, &shown);
     }
+    let service = Service::find(root, &order.name)?;
+    let (directory, file, shown) = paths(root, &service.name);
     let text = drop_in(order, &service)?;
     if order.print {
         print(&format!("# {shown}\n{text}"))?;
@@ -97,6 +96,23 @@ pub fn run(order: &Unit) -> Result<u8, Failure> {
     fs::write(&new, text).and_then(|()| fs::rename(&new, &file)).map_err(denied)?;
     print(&format!("{shown} is written. For it to take effect:\n{}", after(&service.name)))?;
     Ok(0)
+}
+
+/// Returns the directory of a service's drop-ins, masu's file in it, and the path of that on the service's machine.
+fn paths(root: &Path, name: &str) -> (PathBuf, PathBuf, String) {
+    let directory = root.join("etc/systemd/system").join(format!("{name}.d"));
+    let file = directory.join(NAME);
+    (directory, file, format!("/etc/systemd/system/{name}.d/{NAME}"))
+}
+
+/// Returns the name of the service to take the drop-in from. The service may be gone, and the drop-in still there.
+fn to_remove(root: &Path, typed: &str) -> Result<String, Failure> {
+    let gone = format!("{}.service", typed.strip_suffix(".service").unwrap_or(typed));
+    match Service::find(root, typed) {
+        Ok(service) => Ok(service.name),
+        Err(_) if !typed.contains('/') && paths(root, &gone).1.is_file() => Ok(gone),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Returns the file's text.
