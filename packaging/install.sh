@@ -78,4 +78,4 @@ for file in masu jemalloc; do
         sed "s|/@prefix@|$prefix|g" "$here/lib/pkgconfig/$file.pc" >"$to/lib/pkgconfig/$file.pc"
 done
 tell_loader
-echo "masu is in $to: try $to/bin/masu demo"
+echo "masu is in $to: try $to/bin/masu run --stats -- ls"
