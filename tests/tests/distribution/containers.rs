@@ -242,6 +242,14 @@ fn the_entry_point_without_masu_runs_on() {
     assert_eq!(text(&done.stderr), "masu-entrypoint: no libmasu.so.0 in this image\n");
 }
 
+/// `COPY . .` brings the sources alone: what was built for this system may need a newer C library than the image has.
+#[test]
+fn what_is_built_here_stays_out_of_the_image() {
+    let ignored = fs::read_to_string(workspace().join(".dockerignore")).expect("a list");
+    assert!(docker("masu.Dockerfile").contains("\nCOPY . .\n"));
+    assert!(ignored.lines().any(|line| line == "/target"), "{ignored}");
+}
+
 /// The documentation shows the files as they are.
 #[test]
 fn the_documentation_shows_these_files() {
