@@ -249,6 +249,15 @@ fn what_would_not_take_effect_is_refused() {
             "[Service]\nExecStart=/a\nEnvironmentFile=-/etc/default/a\n",
         ),
         ("etc/default/a", "LD_PRELOAD=/usr/lib/libfoo.so\n"),
+        (
+            "lib/systemd/system/f@.service",
+            "[Service]\nExecStart=/f\nEnvironmentFile=-/etc/default/%p-%i\n",
+        ),
+        ("etc/default/f-1", "LD_PRELOAD=/usr/lib/libfoo.so\n"),
+        (
+            "etc/systemd/system/f@2.service.d/none.conf",
+            "[Service]\nEnvironmentFile=/etc/default/a\nEnvironmentFile=\n",
+        ),
         ("lib/systemd/system/b.service", "[Service]\nExecStart=/b\nRootDirectory=/srv/b\n"),
         ("lib/systemd/system/c.service", "[Service]\nExecStart=/c\nPrivateTmp=true\n"),
         ("lib/systemd/system/d.service", "[Service]\nExecStart=/d\nPrivateTmp=disconnected\n"),
@@ -257,6 +266,8 @@ fn what_would_not_take_effect_is_refused() {
         (DROP_IN, "[Service]\nEnvironment=MINE=1\n"),
     ]);
     assert!(machine.unit(&["a"], 125).contains("sets LD_PRELOAD in /etc/default/a"));
+    assert!(machine.unit(&["f@1"], 125).contains("sets LD_PRELOAD in /etc/default/f-1"));
+    machine.unit(&["--print", "f@2"], 0);
     assert!(machine.unit(&["b"], 125).contains("RootDirectory is set"));
     if machine.fixture.witness().starts_with("/tmp") {
         assert!(machine.unit(&["c"], 125).contains("PrivateTmp is set"));

@@ -142,9 +142,20 @@ impl Service {
     }
 
     /// Returns the file of variables that sets `LD_PRELOAD`, if there is one.
-    pub fn preloading_file(&self) -> Option<&str> {
-        let named = self.values("EnvironmentFile").map(|value| value.trim_start_matches('-'));
-        named.into_iter().find(|file| {
+    pub fn preloading_file(&self) -> Option<String> {
+        let name = self.name.trim_end_matches(".service");
+        let (prefix, instance) = name.split_once('@').unwrap_or((name, ""));
+        let mut files = Vec::new();
+        for value in self.values("EnvironmentFile") {
+            // An empty one takes back those before it.
+            if value.is_empty() {
+                files.clear();
+                continue;
+            }
+            let file = value.trim_start_matches('-').replace("%n", &self.name).replace("%N", name);
+            files.push(file.replace("%p", prefix).replace("%i", instance));
+        }
+        files.into_iter().find(|file| {
             let text = fs::read_to_string(self.root.join(file.trim_start_matches('/')));
             text.is_ok_and(|text| {
                 text.lines().any(|line| line.trim_start().starts_with("LD_PRELOAD="))
