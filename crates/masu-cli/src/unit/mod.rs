@@ -160,7 +160,9 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
 
 /// Whether a preloaded file is masu, from this installation or another.
 fn is_masu(file: &str) -> bool {
-    file.rsplit('/').next().is_some_and(|name| name.starts_with("libmasu.so"))
+    let name = file.rsplit('/').next().unwrap_or(file);
+    // The second is that of the command of `cargo install`.
+    name.starts_with("libmasu.so") || name.starts_with("libmasu-") && name.ends_with(".so")
 }
 
 /// Formats an assignment for systemd: `%` begins a specifier, and quotes keep blanks.
@@ -232,6 +234,7 @@ mod tests {
     #[test]
     fn what_is_masu_is_known_by_its_name() {
         assert!(is_masu("/usr/lib/libmasu.so.0") && is_masu("libmasu.so"));
+        assert!(is_masu("/root/.cache/masu/libmasu-0123456789abcdef.so"));
         assert!(!is_masu("/usr/lib/libjemalloc.so.2"));
     }
 }
