@@ -46,11 +46,16 @@ fn head(ring: &mut IoUring, pool: &BufferPool, path: &Path) -> Result<Vec<u8>, B
         std::mem::forget(leases);
         return Err(error.into());
     }
+    // All of them, whichever failed: a later call would take those that are left for its own, and its buffers for done.
+    let mut failed = None;
     for done in ring.completion() {
-        if done.result() < 0 {
-            return Err(io::Error::from_raw_os_error(-done.result()).into());
+        match usize::try_from(done.result()) {
+            Ok(length) => lengths[done.user_data() as usize] = length,
+            Err(_) => failed = Some(io::Error::from_raw_os_error(-done.result())),
         }
-        lengths[done.user_data() as usize] = done.result() as usize;
+    }
+    if let Some(error) = failed {
+        return Err(error.into());
     }
     Ok(leases.iter().zip(lengths).flat_map(|(lease, length)| lease[..length].to_vec()).collect())
 }
@@ -81,6 +86,8 @@ mod tests {
     fn what_the_kernel_writes_into_registered_buffers_is_the_file() {
         let pool = BufferPool::new(BUFFERS, SIZE);
         let Ok(mut ring) = ring(&pool) else { return main().expect("it says so") };
+        // A directory cannot be read; that leaves nothing behind.
+        assert!(head(&mut ring, &pool, Path::new("/")).is_err());
         let path = std::env::current_exe().expect("this program");
         let bytes = head(&mut ring, &pool, &path).expect("a file that is running");
         let file = std::fs::read(path).expect("the same");
