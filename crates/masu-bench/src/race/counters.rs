@@ -10,6 +10,8 @@
 //! switch of 0.4 µs was seen to take 16, so that programs whose threads wait for each other took twice
 //! their time. A run that is timed therefore has counters only if it hardly switches.
 
+use std::time::Duration;
+
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
@@ -30,12 +32,36 @@ impl Counters {
 
     /// Cycles and instructions of the children that have ended since.
     pub fn read(self) -> (Option<u64>, Option<u64>) {
-        let value = |counter: Option<Counter>| counter?.read().ok().filter(|count| *count > 0);
+        let value = |counter: Option<Counter>| {
+            let data = counter?.read_full().ok()?;
+            whole(data.count(), data.time_enabled()?, data.time_running()?)
+        };
         (value(self.cycles), value(self.instructions))
     }
+}
+
+/// The whole count. Where there are more counters than the processor has, as with a watchdog or another `perf`, they
+/// take turns: one that was enabled for some time has been running for a part of it, and has counted in that part only.
+fn whole(count: u64, enabled: Duration, running: Duration) -> Option<u64> {
+    let scaled = (u128::from(count) * enabled.as_nanos()).checked_div(running.as_nanos())?;
+    u64::try_from(scaled).ok().filter(|&count| count > 0)
 }
 
 /// A counter of user mode; this thread itself never starts it.
 fn counter(event: Hardware) -> Option<Counter> {
     Builder::new(event).inherit(true).enable_on_exec(true).build().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_took_turns_is_scaled_up() {
+        let time = Duration::from_millis;
+        assert_eq!(whole(1000, time(30), time(30)), Some(1000));
+        assert_eq!(whole(1000, time(30), time(10)), Some(3000));
+        assert_eq!(whole(1000, time(30), Duration::ZERO), None, "it never had its turn");
+        assert_eq!(whole(0, time(30), time(30)), None);
+    }
 }
