@@ -32,33 +32,40 @@ use crate::text::Text;
 pub fn write(to: Descriptor) -> Result<(), Refused> {
     let snapshot = Snapshot::take()?;
     let sums = totals();
+    whole(to, |text| {
+        text.str("masu heap profile 1").line();
+        for (name, value) in [
+            ("rate ", snapshot.rate as u64),
+            ("pid ", output::process().into()),
+            ("ms ", snapshot.milliseconds),
+            ("dropped ", snapshot.dropped),
+            ("live ", sums.live),
+            ("peak ", sums.peak),
+        ] {
+            text.str(name).decimal(value).line();
+        }
+        for place in snapshot.places() {
+            text.str("place ").decimal(place.size).str(" ").decimal(place.samples);
+            text.str(" ").decimal((place.squares * 256.0) as u64);
+            for Amount { objects, bytes } in [place.allocated, place.live, place.peak] {
+                text.str(" ").decimal(objects).str(" ").decimal(bytes);
+            }
+            text.str(" ").decimal(place.lived);
+            stack(text, " @", place.frames);
+        }
+        drop(snapshot);
+        text.str("maps").line();
+        maps(text);
+        text.str("end").line();
+    })
+}
+
+/// Has a text written. It is refused if the descriptor does not take all of it.
+pub fn whole(to: Descriptor, write: impl FnOnce(&mut Text)) -> Result<(), Refused> {
     let mut whole = true;
     let mut sink = |bytes: &[u8]| whole &= to.takes(bytes);
     let mut text = Text::new(&mut sink);
-    text.str("masu heap profile 1").line();
-    for (name, value) in [
-        ("rate ", snapshot.rate as u64),
-        ("pid ", output::process().into()),
-        ("ms ", snapshot.milliseconds),
-        ("dropped ", snapshot.dropped),
-        ("live ", sums.live),
-        ("peak ", sums.peak),
-    ] {
-        text.str(name).decimal(value).line();
-    }
-    for place in snapshot.places() {
-        text.str("place ").decimal(place.size).str(" ").decimal(place.samples);
-        text.str(" ").decimal((place.squares * 256.0) as u64);
-        for Amount { objects, bytes } in [place.allocated, place.live, place.peak] {
-            text.str(" ").decimal(objects).str(" ").decimal(bytes);
-        }
-        text.str(" ").decimal(place.lived);
-        stack(&mut text, " @", place.frames);
-    }
-    drop(snapshot);
-    text.str("maps").line();
-    maps(&mut text);
-    text.str("end").line();
+    write(&mut text);
     drop(text);
     if whole { Ok(()) } else { Err(Refused::Busy) }
 }

@@ -4,7 +4,7 @@
 //! weighted already, sample by sample, so the file has the sums divided by that factor.
 
 use super::copy::Copy;
-use super::dump::{maps, stack};
+use super::dump::{maps, stack, whole};
 use super::table::{Amount, ONE};
 use super::{Refused, draw, last_rate};
 use crate::sys::output::Descriptor;
@@ -19,27 +19,24 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
         return Err(Refused::NotStarted);
     }
     let copy = Copy::of_all().ok_or(Refused::Busy)?;
-    let mut whole = true;
-    let mut sink = |bytes: &[u8]| whole &= to.takes(bytes);
-    let mut text = Text::new(&mut sink);
-    text.str("heap_v2/").decimal(rate as u64).line();
-    let (mut live, mut all) = ((0, 0), (0, 0));
-    for (site, _) in copy.sites() {
-        for (sum, amount) in [(&mut live, site.live), (&mut all, site.allocated)] {
-            let (objects, bytes) = unweighed(amount, rate);
-            *sum = (sum.0 + objects, sum.1 + bytes);
+    whole(to, |text| {
+        text.str("heap_v2/").decimal(rate as u64).line();
+        let (mut live, mut all) = ((0, 0), (0, 0));
+        for (site, _) in copy.sites() {
+            for (sum, amount) in [(&mut live, site.live), (&mut all, site.allocated)] {
+                let (objects, bytes) = unweighed(amount, rate);
+                *sum = (sum.0 + objects, sum.1 + bytes);
+            }
         }
-    }
-    counts(&mut text, live, all);
-    for (site, frames) in copy.sites() {
-        stack(&mut text, "@", frames);
-        counts(&mut text, unweighed(site.live, rate), unweighed(site.allocated, rate));
-    }
-    drop(copy);
-    text.line().str("MAPPED_LIBRARIES:").line();
-    maps(&mut text);
-    drop(text);
-    if whole { Ok(()) } else { Err(Refused::Busy) }
+        counts(text, live, all);
+        for (site, frames) in copy.sites() {
+            stack(text, "@", frames);
+            counts(text, unweighed(site.live, rate), unweighed(site.allocated, rate));
+        }
+        drop(copy);
+        text.line().str("MAPPED_LIBRARIES:").line();
+        maps(text);
+    })
 }
 
 fn counts(text: &mut Text, live: (u64, u64), all: (u64, u64)) {
