@@ -114,7 +114,7 @@ impl List {
             if self.others.contains_key(&process) {
                 continue;
             }
-            match look(process, before.remove(&process), now) {
+            match look(process, before.remove(&process)) {
                 Ok(known) => {
                     self.known.insert(process, known);
                 }
@@ -149,7 +149,9 @@ impl List {
     }
 }
 
-fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Error> {
+fn look(process: u32, before: Option<Known>) -> Result<Known, Error> {
+    // Many processes come before this one, most of all at the first look.
+    let at = Instant::now();
     let seen = statistics::read(process)?;
     let resident = account::rss(process)?;
     let started = masu_watch::process::stat(process).map(|stat| stat.starttime);
@@ -165,7 +167,7 @@ fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Erro
     let rate = before.and_then(|known| {
         // When a thread ends, its count disappears.
         let bytes = seen.flow?.saturating_sub(known.flow?) as f64;
-        Some((bytes / now.duration_since(known.at).as_secs_f64().max(0.001)) as u64)
+        Some((bytes / at.duration_since(known.at).as_secs_f64().max(0.001)) as u64)
     });
     let grown = resident.cast_signed() - trend.front().copied().unwrap_or(resident).cast_signed();
     let row = Row {
@@ -179,7 +181,7 @@ fn look(process: u32, before: Option<Known>, now: Instant) -> Result<Known, Erro
         trend,
         grown,
     };
-    Ok(Known { started, row, flow: seen.flow, at: now })
+    Ok(Known { started, row, flow: seen.flow, at })
 }
 
 #[cfg(test)]
