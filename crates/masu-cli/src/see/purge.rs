@@ -90,8 +90,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         thread::sleep(BETWEEN);
         engines.iter_mut().try_for_each(|engine| engine.look(&memory)).map_err(said)?;
         let now: u64 = engines.iter().map(|engine| engine.figures.purged).sum();
-        calm = if now - purged == given { calm + 1 } else { 0 };
-        given = now - purged;
+        // The same program, executed anew in the same place, begins at zero.
+        let now = now.saturating_sub(purged);
+        calm = if now == given { calm + 1 } else { 0 };
+        given = now;
     }
     let after = masu_inspect::account::rss(process).map_err(said)?;
     print(&format!(
