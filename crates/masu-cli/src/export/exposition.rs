@@ -11,11 +11,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
-use rustix::time::{ClockId, clock_gettime};
 
 use super::families::Figures;
 use super::fleet::{Fleet, Process};
 use super::older;
+use super::worker::processor_time;
 
 /// Measuring takes one part in this many of a processor's time.
 const SHARE: u32 = 100;
@@ -91,10 +91,12 @@ impl Exposition {
 
 impl State {
     fn look(&mut self, max_age: Duration) {
-        (self.since, self.took) = (Instant::now(), Duration::ZERO);
+        self.since = Instant::now();
         let start = processor_time();
         let seen = self.fleet.look();
-        let took = processor_time().saturating_sub(start);
+        // This thread's time is added below.
+        self.took = seen.took;
+        let took = processor_time().saturating_sub(start) + seen.took;
         self.looks += 1;
         self.failures += seen.failed as u64;
         self.processes.clone_from(&seen.processes);
@@ -149,12 +151,6 @@ fn packed(page: &[u8]) -> Vec<u8> {
     // Writing to a vector cannot fail.
     let _ = packer.write_all(page);
     packer.finish().unwrap_or_default()
-}
-
-/// Returns this thread's processor time.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -208,6 +208,7 @@ impl Figures {
                 seen.left_out,
             ),
             ("processes_refused", "Processes that may not be read, on masu or not", seen.refused),
+            ("processes_late", "Processes that take too long to read, on masu or not", seen.late),
         ] {
             let n = u64::try_from(n).unwrap_or(u64::MAX);
             encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&n)?;

@@ -13,6 +13,7 @@ use masu_inspect::{Engine, Error, engines, statistics};
 use procfs::process::{Process as Proc, Stat};
 
 use super::container::{self, Group, Limit};
+use super::worker::{Late, Worker};
 use crate::printable::printable;
 
 /// A process with masu.
@@ -85,20 +86,33 @@ pub struct Seen {
     pub left_out: usize,
     /// How many may not be read, so that nothing is known about them.
     pub refused: usize,
+    /// How many take too long to read.
+    pub late: usize,
     /// How many ended, or were inconsistent, while they were read.
     pub failed: usize,
+    /// Processor time of the threads that read them.
+    pub took: Duration,
 }
 
 /// How long the locations of masu and the control group of a process are trusted.
 const BELIEVED: Duration = Duration::from_secs(30);
 /// How long a process without masu is left alone, at first and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How long one process may take to be read; how much of this a pass may lose to all of them; and how long one may take
+/// when that is lost.
+const PATIENCE: [Duration; 3] =
+    [Duration::from_secs(5), Duration::from_secs(8), Duration::from_millis(100)];
+/// How long one that took longer is left alone.
+const LATE: Duration = Duration::from_secs(300);
 
 /// All processes with masu.
 pub struct Fleet {
     most: usize,
     known: HashMap<u32, Known>,
     others: HashMap<u32, Other>,
+    worker: Worker,
+    /// How much of its patience the pass has left.
+    patience: Duration,
     boot: u64,
 }
 
@@ -115,45 +129,61 @@ struct Known {
     allocated: u64,
 }
 
-/// A process without masu.
+/// A process without masu, or one that takes too long to read.
 struct Other {
     until: Instant,
     pause: Duration,
     refused: bool,
+    late: Option<Late>,
+}
+
+impl Other {
+    /// Whether it is left alone: a thread that still reads it is not joined by another.
+    fn rests(&self, now: Instant) -> bool {
+        self.until > now || self.late.as_ref().is_some_and(|late| !late.is_over())
+    }
 }
 
 impl Fleet {
     /// Begins without any process; later there are at most `most`.
     pub fn new(most: usize) -> Fleet {
-        let boot = procfs::boot_time_secs().unwrap_or(0);
-        Fleet { most, known: HashMap::new(), others: HashMap::new(), boot }
+        Fleet {
+            most,
+            known: HashMap::new(),
+            others: HashMap::new(),
+            worker: Worker::default(),
+            patience: Duration::ZERO,
+            boot: procfs::boot_time_secs().unwrap_or(0),
+        }
     }
 
     /// Examines every process.
     pub fn look(&mut self) -> Seen {
         let now = Instant::now();
         let mut seen = Seen::default();
+        self.patience = PATIENCE[1];
         let (mut before, mut others) =
             (std::mem::take(&mut self.known), std::mem::take(&mut self.others));
         for process in processes() {
-            if let Some(known) = before.remove(&process).and_then(|known| known.still(now)) {
-                self.known.insert(process, known);
-                continue;
-            }
-            let other = others.remove(&process);
-            if other.as_ref().is_some_and(|other| other.until > now) {
+            let (known, other) = (before.remove(&process), others.remove(&process));
+            if known.is_none() && other.as_ref().is_some_and(|other| other.rests(now)) {
                 self.others.extend(other.map(|other| (process, other)));
                 continue;
             }
-            match Known::find(process, now) {
-                Ok(known) => {
+            let found = self.work(process, now, &mut seen, move || {
+                let known = known.and_then(|known| known.still(now));
+                known.map_or_else(|| Known::find(process, now), Ok)
+            });
+            match found {
+                Some(Ok(known)) => {
                     self.known.insert(process, known);
                 }
-                Err(error) => {
+                Some(Err(error)) => {
                     let pause = other.map_or(AGAIN.0, |other| (other.pause * 2).min(AGAIN.1));
-                    let refused = is_refused(&error);
-                    self.others.insert(process, Other { until: now + pause, pause, refused });
+                    let (until, refused) = (now + pause, is_refused(&error));
+                    self.others.insert(process, Other { until, pause, refused, late: None });
                 }
+                None => {}
             }
         }
         seen.refused = self.others.values().filter(|other| other.refused).count();
@@ -162,18 +192,48 @@ impl Fleet {
         seen.left_out = order.len().saturating_sub(self.most);
         order.truncate(self.most);
         order.sort_unstable();
-        let mut groups = HashMap::new();
+        let (boot, mut groups) = (self.boot, HashMap::new());
         for pid in order {
-            let Some(known) = self.known.get_mut(&pid) else { continue };
-            match known.read(self.boot, &mut groups) {
+            let Some(mut known) = self.known.remove(&pid) else { continue };
+            let mut used = std::mem::take(&mut groups);
+            let read = self.work(pid, now, &mut seen, move || {
+                let process = known.read(boot, &mut used);
+                (known, process, used)
+            });
+            let Some((known, process, used)) = read else { continue };
+            groups = used;
+            // One that was inconsistent may not be at the next pass; its counts go on then.
+            self.known.insert(pid, known);
+            match process {
                 Ok(process) => seen.processes.push(process),
-                Err(_) => {
-                    seen.failed += 1;
-                    self.known.remove(&pid);
-                }
+                Err(_) => seen.failed += 1,
             }
         }
+        seen.late = self.others.values().filter(|other| other.late.is_some()).count();
         seen
+    }
+
+    /// Has something about a process done. `None` if it takes too long: then the process is left alone for a while.
+    fn work<T: Send + 'static>(
+        &mut self,
+        process: u32,
+        now: Instant,
+        seen: &mut Seen,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let most = PATIENCE[0].min(self.patience).max(PATIENCE[2]);
+        match self.worker.within(most, work) {
+            Ok((done, took)) => {
+                seen.took += took;
+                Some(done)
+            }
+            Err(late) => {
+                self.patience = self.patience.saturating_sub(most);
+                let (until, pause, late) = (now + LATE, AGAIN.1, Some(late));
+                self.others.insert(process, Other { until, pause, refused: false, late });
+                None
+            }
+        }
     }
 }
 
