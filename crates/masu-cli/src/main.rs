@@ -24,6 +24,7 @@
 //!   │    └─ near        what a mistyped word was meant to be
 //!   ├─ columns          text that fits the terminal
 //!   ├─ printable        names of processes, without what controls a terminal
+//!   ├─ names            of functions, from files that may change meanwhile
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is anything in its way?
@@ -55,6 +56,7 @@ mod inside;
 mod launcher;
 mod library;
 mod man;
+mod names;
 mod near;
 mod obstacle;
 mod php;

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use masu_inspect::Error;
-use masu_profile::{Profile, Symbols, View, pprof};
+use masu_profile::{Profile, View, pprof};
 
 use super::http::Answer;
 use super::server::Gone;
+use crate::names;
 use crate::prof::look::{self, Subject};
 use crate::prof::session::{Observed, Session, Trouble, observe_until};
 
@@ -133,7 +134,7 @@ impl Profiles {
             return Err(Answer::refusal(503, "the client has disconnected"));
         }
         let _turn = lock(&self.naming);
-        pprof::encode(&profile, &Symbols::of(&profile), what.view()).map_err(|error| {
+        pprof::encode(&profile, &names::of(&profile), what.view()).map_err(|error| {
             Answer::refusal(500, &format!("the profile cannot be compressed: {error}"))
         })
     }

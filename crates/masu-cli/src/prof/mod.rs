@@ -37,10 +37,10 @@ use std::time::Duration;
 use clap::{Args, ValueHint};
 use masu_profile::base::subtract;
 use masu_profile::view::bytes;
-use masu_profile::{Profile, Symbols, View};
+use masu_profile::{Profile, View};
 
 use crate::failure::{Failure, REFUSED, USAGE, warn};
-use crate::{cli, conf};
+use crate::{cli, conf, names};
 
 /// More is in use at the end than the caller allows.
 const TOO_MUCH: u8 = 3;
@@ -184,7 +184,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
     let base = match &order.base {
         Some(file) => {
             let profile = parse(file, &read(file)?)?;
-            let symbols = Symbols::of(&profile);
+            let symbols = names::of(&profile);
             Some((profile, symbols))
         }
         None => None,
@@ -213,7 +213,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
     let mut is_too_much = false;
     for (i, profile) in profiles.iter().enumerate() {
         has(profile, view)?;
-        let mut symbols = Symbols::of(profile);
+        let mut symbols = names::of(profile);
         say_what_is_missing(profile);
         let mut shown = Cow::Borrowed(profile);
         if let Some((base, named)) = &base {

@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use super::{failure, report};
 use crate::failure::{Failure, USAGE};
+use crate::names;
 use crate::printable::printable;
 use place::Place;
 
@@ -148,7 +149,7 @@ fn of(memory: &Memory, engines: &[Engine]) -> Result<Ended, Error> {
         _ => None,
     };
     let traces = found.iter().flat_map(|(_, found)| found.traces()).chain(&here);
-    let symbols = names(core, traces);
+    let symbols = named(core, traces);
     let fault = found.map(|(address, found)| {
         let (place, text) = found.named(&symbols);
         Fault { address: address.map(|address| format!("{address:#x}")), place, text }
@@ -183,7 +184,7 @@ fn name(signal: i32) -> String {
 }
 
 /// Returns the symbols on some traces.
-fn names<'a>(core: &Core, traces: impl Iterator<Item = &'a Trace>) -> Symbols {
+fn named<'a>(core: &Core, traces: impl Iterator<Item = &'a Trace>) -> Symbols {
     let mappings = core.mapped.iter().filter(|mapped| mapped.is_code).map(|mapped| Mapping {
         start: mapped.range.0,
         end: mapped.range.1,
@@ -193,7 +194,7 @@ fn names<'a>(core: &Core, traces: impl Iterator<Item = &'a Trace>) -> Symbols {
     });
     let places = traces
         .map(|trace| masu_profile::Place { frames: trace.frames.clone(), ..Default::default() });
-    Symbols::of(&Profile {
+    names::of(&Profile {
         pid: core.process,
         mappings: mappings.collect(),
         places: places.collect(),

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use masu_profile::{Symbols, View};
+use masu_profile::View;
 
 use crate::conf;
+use crate::names;
 use crate::prof::look::Subject;
 use crate::prof::session::{Session, Trouble, observe};
 use crate::prof::text;
@@ -79,7 +80,7 @@ fn take(process: u32, stop: &AtomicBool) -> Result<String, Trouble> {
             "process {process} has allocated nothing in this time, or too little to be sampled\n"
         ));
     };
-    let symbols = Symbols::of(&profile);
+    let symbols = names::of(&profile);
     let [grown, all] =
         [View::Grown, View::Allocated].map(|view| text::report(&profile, &symbols, view));
     Ok(format!("{grown}\n{all}"))
