@@ -297,7 +297,7 @@ pub fn explain(process: u32) -> Result<Account, Error> {
         let account = match attempt(process) {
             Ok(account) => account,
             // Addresses may have been unmapped in between.
-            Err(Error::Damaged(_)) if best.is_some() => continue,
+            Err(Error::Damaged(_)) => continue,
             Err(error) => return Err(error),
         };
         if best.as_ref().is_none_or(|best| account.error() < best.error()) {

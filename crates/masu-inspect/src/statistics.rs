@@ -32,6 +32,14 @@ pub struct Seen {
 /// # Errors
 /// If the process cannot be read, or masu is not in it.
 pub fn read(process: u32) -> Result<Seen, Error> {
+    match attempt(process) {
+        // Addresses may have been unmapped in between.
+        Err(Error::Damaged(_)) => attempt(process),
+        done => done,
+    }
+}
+
+fn attempt(process: u32) -> Result<Seen, Error> {
     let (memory, engines) = find::engines(process)?;
     let masu = engines.first().map(|engine| engine.masu.clone()).unwrap_or_default();
     let mut seen = Seen { masu, copies: Vec::new(), flow: Some(0) };
