@@ -3,14 +3,14 @@
 //! The headers are read from the process's memory: the file may have been replaced, or be on
 //! another file system than the reader's.
 
-use std::io::Read as _;
+use std::io::{self, Read as _};
 
 use masu_core::outside::NOTE_TYPE;
 use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
-use procfs::{FromBufRead as _, ProcResult};
+use procfs::{FromBufRead as _, ProcError, ProcResult};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -24,27 +24,39 @@ struct Image {
     range: (u64, u64),
 }
 
+/// Most plausible bytes of a line of `maps` and of a mapping in `smaps`, on average, and most plausible mappings: four
+/// times as many as the kernel allows by default. A process may map files with paths of four thousand bytes.
+const LINE: u64 = 256;
+const ENTRY: u64 = 2048;
+const MAPPINGS: u64 = 1 << 18;
+
 /// Returns the mappings of a process, with the kernel's information about each.
 ///
 /// # Errors
 /// If the process does not exist, or may not be read.
 pub fn mappings(process: u32) -> Result<MemoryMaps, Error> {
-    maps(process, "smaps")
+    maps(process, "smaps", MAPPINGS * ENTRY)
 }
 
-fn maps(process: u32, file: &str) -> Result<MemoryMaps, Error> {
+fn maps(process: u32, file: &str, most: u64) -> Result<MemoryMaps, Error> {
     let found = Process::new(process as i32).map_err(|_| Error::NoProcess(process))?;
-    let read = || {
-        let mut text = Vec::new();
-        found.open_relative(file)?.read_to_end(&mut text)?;
-        parsed(&text)
-    };
+    let read = || parsed(&whole(found.open_relative(file)?, most)?);
     read().map_err(|error| match error {
         procfs::ProcError::PermissionDenied(_) => Error::Refused(process),
         procfs::ProcError::NotFound(_) => Error::Ended(process),
         procfs::ProcError::Io(error, _) => Error::of(process, &error),
         _ => Error::Damaged(process),
     })
+}
+
+/// Returns all bytes of a file, which may have fewer than `most`.
+fn whole(file: impl io::Read, most: u64) -> ProcResult<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    match (bytes.len() as u64) < most {
+        true => Ok(bytes),
+        false => Err(ProcError::Other("too long".into())),
+    }
 }
 
 /// Parses the text of a process's `maps` or `smaps`. Its files may have any names: the parser refuses those that are
@@ -74,7 +86,7 @@ pub fn parsed(text: &[u8]) -> ProcResult<MemoryMaps> {
 /// # Errors
 /// If the process does not exist, may not be read, or has no copy, or one of an unknown version.
 pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
-    let maps = maps(process, "maps")?;
+    let maps = maps(process, "maps", MAPPINGS * LINE)?;
     if maps.0.is_empty() {
         let state = Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.state);
         // A process that has ended and is not reaped, or a kernel thread.
@@ -171,6 +183,13 @@ fn notes(memory: &Memory, start: u64, head: &[u8]) -> Option<Vec<(u64, Image)>> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_that_is_too_long_is_none() {
+        assert_eq!(whole(&b"four"[..], 5).expect("all"), b"four");
+        assert!(whole(&b"four"[..], 4).is_err());
+        assert!(whole(io::repeat(b'a'), 1000).is_err(), "without an end");
+    }
 
     #[test]
     fn mapped_files_may_have_any_name() {
