@@ -25,8 +25,11 @@ const CONSTANTS: [&str; 14] = [
     "large_kept_most",
 ];
 
-/// Whether it is possible: all divisors are those of this version, no record is empty, and what begins in the middle of
-/// a record begins in it.
+/// Records of which long tables are copied.
+const COPIED: [&str; 2] = ["prof_record_stride", "prof_site_len"];
+
+/// Whether it is possible: all divisors are those of this version, no record is empty, those that are copied are at
+/// least half as long as here, and what begins in the middle of a record begins in it.
 pub fn is_possible(layout: &Layout) -> bool {
     let names = WORD_NAMES.split_whitespace().map(Some).chain(std::iter::repeat(None));
     let mut words = names.zip(layout.words().zip(Layout::HERE.words()));
@@ -40,7 +43,8 @@ pub fn is_possible(layout: &Layout) -> bool {
 /// Whether a word may differ from the value that it has here.
 fn may_be(name: &str, word: u64, here: u64) -> bool {
     let is_length = name.ends_with("_stride") || name.ends_with("_len");
-    here.max(word) < MOST && !CONSTANTS.contains(&name) && !(is_length && word == 0)
+    let is_short = COPIED.contains(&name) && word < here / 2;
+    here.max(word) < MOST && !CONSTANTS.contains(&name) && !(is_length && word == 0 || is_short)
 }
 
 #[cfg(test)]
@@ -94,6 +98,13 @@ mod tests {
         for zero in zeros {
             assert!(!is_possible(&with(zero)));
         }
+    }
+
+    #[test]
+    fn no_table_of_samples_has_many_times_as_many_records() {
+        assert!(is_possible(&with(|l| l.prof_site_len -= 8)));
+        assert!(!is_possible(&with(|l| l.prof_site_len = 8)));
+        assert!(!is_possible(&with(|l| l.prof_record_stride = 1)));
     }
 
     #[test]

@@ -16,8 +16,6 @@ use crate::tables::{u16_at, u32_at, u64_at};
 
 /// Attempts at a changing table.
 const ATTEMPTS: usize = 20;
-/// Maximum plausible bytes of records and sites.
-const MOST_BYTES: u64 = 256 << 20;
 
 /// The right to switch a process's profile: one command has it at a time, and it ends with the command.
 #[derive(Debug)]
@@ -210,7 +208,9 @@ impl Engine {
         }
         let (end, peak) = (word(Place::ProfSites)?, word(Place::ProfPeak)?);
         let records = word(Place::ProfRecords)?.saturating_mul(l.prof_record_stride);
-        if end.max(records) > MOST_BYTES || l.prof_record_stride == 0 {
+        // The records lie before the sites, which are the last of its mapping.
+        let room = (l.prof_sites - l.prof_records, l.prof_length - l.prof_sites);
+        if records > room.0 || end > room.1 {
             return Err(Error::Damaged(memory.process));
         }
         let sites = memory.filled(area + l.prof_sites, end)?;
