@@ -267,7 +267,9 @@ impl Known {
         groups: &mut HashMap<Limit, Option<u64>>,
     ) -> Result<Process, Error> {
         let (mut all, mut flow) = (Vec::new(), Some(0));
-        for engine in &self.engines {
+        for engine in &mut self.engines {
+            // The figures of the last look may be of before all other processes were looked at.
+            engine.look(&self.memory)?;
             let (statistics, bytes) = statistics::of(&self.memory, engine)?;
             all.extend(statistics);
             flow = flow.zip(bytes).map(|(sum, bytes): (u64, u64)| sum + bytes);
