@@ -62,26 +62,51 @@ pub struct Profiles {
     rate: u64,
     /// Set when the exporter must stop.
     stop: Arc<AtomicBool>,
-    /// The processes that sample for requests, and the number of requests that read each.
-    sessions: Mutex<HashMap<u32, (Session, usize)>>,
+    /// The processes that requests want. It is never locked for long: what a process may hold up is done under a lock
+    /// of its own.
+    wanted: Mutex<Wanted>,
     requests: AtomicUsize,
     /// Names are looked up for one profile at a time, because debugging information may be large.
     naming: Mutex<()>,
 }
 
-/// One request's share of a session.
-struct Share<'a> {
+/// Processes, and the number of requests that want each.
+type Wanted = HashMap<u32, (Arc<Mutex<Sampled>>, usize)>;
+
+/// A process that samples while requests read it.
+#[derive(Default)]
+struct Sampled {
+    session: Option<Session>,
+    readers: usize,
+}
+
+/// One request's entry in the list of processes that are wanted.
+struct Entry<'a> {
     profiles: &'a Profiles,
     process: u32,
+    sampled: Arc<Mutex<Sampled>>,
 }
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        let mut wanted = lock(&self.profiles.wanted);
+        let Some((_, requests)) = wanted.get_mut(&self.process) else { return };
+        *requests -= 1;
+        if *requests == 0 {
+            wanted.remove(&self.process);
+        }
+    }
+}
+
+/// One request's share of a session. It ends before the entry does, so the next session of the process begins after it.
+struct Share<'a>(Entry<'a>);
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        let mut sessions = lock(&self.profiles.sessions);
-        let Some((_, readers)) = sessions.get_mut(&self.process) else { return };
-        *readers -= 1;
-        if *readers == 0 {
-            sessions.remove(&self.process);
+        let mut sampled = lock(&self.0.sampled);
+        sampled.readers -= 1;
+        if sampled.readers == 0 {
+            sampled.session = None;
         }
     }
 }
@@ -105,7 +130,7 @@ impl Profiles {
         Profiles {
             rate,
             stop,
-            sessions: Mutex::default(),
+            wanted: Mutex::default(),
             requests: AtomicUsize::new(0),
             naming: Mutex::default(),
         }
@@ -183,20 +208,25 @@ impl Profiles {
 
     /// Makes the process sample; returns whether it does so itself.
     fn join(&self, process: u32) -> Result<(Share<'_>, bool), Trouble> {
-        let mut sessions = lock(&self.sessions);
-        let is_programs = match sessions.get_mut(&process) {
-            Some((session, readers)) => {
-                *readers += 1;
-                session.is_programs()
-            }
-            None => {
-                let session = Session::on(process, None, self.rate)?;
-                let is_programs = session.is_programs();
-                sessions.insert(process, (session, 1));
-                is_programs
-            }
+        let entry = self.entry(process);
+        let mut sampled = lock(&entry.sampled);
+        let session = match sampled.session.take() {
+            Some(session) => session,
+            None => Session::on(process, None, self.rate)?,
         };
-        Ok((Share { profiles: self, process }, is_programs))
+        let is_programs = session.is_programs();
+        sampled.session = Some(session);
+        sampled.readers += 1;
+        drop(sampled);
+        Ok((Share(entry), is_programs))
+    }
+
+    /// Notes that a request wants a process.
+    fn entry(&self, process: u32) -> Entry<'_> {
+        let mut wanted = lock(&self.wanted);
+        let (sampled, requests) = wanted.entry(process).or_default();
+        *requests += 1;
+        Entry { profiles: self, process, sampled: sampled.clone() }
     }
 }
 
@@ -209,4 +239,27 @@ fn refusal(trouble: &Trouble) -> Answer {
         Trouble::Taken(_) | Trouble::Rate(..) => 409,
     };
     Answer::refusal(status, &format!("{trouble}: {}", trouble.remedy()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_wanted_as_long_as_a_request_wants_it() {
+        let profiles = Profiles::new(1, Arc::default());
+        let (one, other) = (profiles.entry(7), profiles.entry(7));
+        assert!(Arc::ptr_eq(&one.sampled, &other.sampled));
+        // Whoever is held up by one process holds up no other.
+        let held = lock(&one.sampled);
+        drop(profiles.entry(8));
+        drop(held);
+        drop(one);
+        assert_eq!(lock(&profiles.wanted).keys().collect::<Vec<_>>(), [&7]);
+        drop(other);
+        assert!(lock(&profiles.wanted).is_empty());
+        // This process has no masu.
+        assert!(profiles.join(std::process::id()).is_err());
+        assert!(lock(&profiles.wanted).is_empty());
+    }
 }
