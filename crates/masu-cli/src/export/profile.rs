@@ -14,6 +14,7 @@ use masu_profile::{Profile, View, pprof};
 
 use super::http::Answer;
 use super::server::Gone;
+use super::worker::{Late, Worker};
 use crate::names;
 use crate::prof::look::{self, Subject};
 use crate::prof::session::{Observed, Session, Trouble, observe_until};
@@ -24,6 +25,8 @@ const USUAL: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(600);
 /// Maximum number of simultaneous requests.
 const MOST: usize = 16;
+/// How long names are looked up: a file with them may be of any size, or on a file system that does not answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The kind of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +70,37 @@ pub struct Profiles {
     wanted: Mutex<Wanted>,
     requests: AtomicUsize,
     /// Names are looked up for one profile at a time, because debugging information may be large.
-    naming: Mutex<()>,
+    naming: Mutex<Naming>,
+}
+
+/// Looks names up.
+#[derive(Default)]
+struct Naming {
+    worker: Worker,
+    /// The processes for which that takes too long.
+    late: HashMap<u32, Late>,
+}
+
+impl Naming {
+    /// Returns a profile of a process for pprof, compressed.
+    fn encode(&mut self, process: u32, profile: Profile, view: View) -> Result<Vec<u8>, Answer> {
+        let too_long =
+            || Answer::refusal(503, "looking up the names of its functions takes too long");
+        self.late.retain(|_, late| !late.is_over());
+        if self.late.contains_key(&process) {
+            return Err(too_long());
+        }
+        let work = move || pprof::encode(&profile, &names::of(&profile), view);
+        match self.worker.within(PATIENCE, work) {
+            Ok((encoded, _)) => encoded.map_err(|error| {
+                Answer::refusal(500, &format!("the profile cannot be compressed: {error}"))
+            }),
+            Err(late) => {
+                self.late.insert(process, late);
+                Err(too_long())
+            }
+        }
+    }
 }
 
 /// Processes, and the number of requests that want each.
@@ -158,10 +191,7 @@ impl Profiles {
         if gone() {
             return Err(Answer::refusal(503, "the client has disconnected"));
         }
-        let _turn = lock(&self.naming);
-        pprof::encode(&profile, &names::of(&profile), what.view()).map_err(|error| {
-            Answer::refusal(500, &format!("the profile cannot be compressed: {error}"))
-        })
+        lock(&self.naming).encode(process, profile, what.view())
     }
 
     fn take(
