@@ -28,8 +28,10 @@ impl Curve {
             let (from, to) =
                 (end * place as f64 / count as f64, end * (place + 1) as f64 / count as f64);
             let first = self.0.partition_point(|&(time, _)| time < from);
-            let within =
-                self.0[first..].iter().take_while(|&&(time, _)| time < to).map(|&(_, kib)| kib);
+            // The end is usually that of the curve, whose last value belongs to the last part.
+            let is_within = |time: f64| time < to || place + 1 == count && time <= end;
+            let within = self.0[first..].iter().take_while(|&&(time, _)| is_within(time));
+            let within = within.map(|&(_, kib)| kib);
             let before = if from <= self.end() { self.at(from) } else { 0 };
             within.max().unwrap_or(before)
         };
@@ -48,5 +50,6 @@ mod tests {
         assert_eq!((curve.at(0.0), curve.at(0.25), curve.at(9.0)), (0, 90, 3));
         assert_eq!(curve.parts(4, 4.0), [90, 7, 3, 0]);
         assert_eq!(Curve::default().parts(2, 1.0), [0, 0]);
+        assert_eq!(Curve(vec![(0.0, 1), (1.0, 9)]).parts(2, 1.0), [1, 9], "the last value");
     }
 }
