@@ -25,6 +25,7 @@
 //!   ├─ columns          text that fits the terminal
 //!   ├─ printable        names of processes, without what controls a terminal
 //!   ├─ names            of functions, from files that may change meanwhile
+//!   ├─ worker           a thread that reads one process after the other, or another one if it does not come back
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is anything in its way?
@@ -71,6 +72,7 @@ mod translate;
 mod typed;
 mod unit;
 mod wake;
+mod worker;
 mod writable;
 
 use std::ffi::OsString;

@@ -32,12 +32,12 @@ fn outlive_files() {
     });
 }
 
-/// Handles `SIGBUS`: puts zeroes in the place of a page that its file has lost. Otherwise this process ends, as it would
-/// without a handler.
+/// Handles `SIGBUS`: puts zeroes in the place of a page that its file has lost. Otherwise this process ends, as it
+/// would without a handler.
 extern "C" fn fill(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel passes what it knows of the signal, which is about an address if this code says so. Whoever reads
-    // there keeps the mapping, and no file has that page any more, so nothing else is replaced. `signal` is blocked until
-    // this returns, and then has no handler.
+    // SAFETY: the kernel passes what it knows of the signal, which is about an address if this code says so. Whoever
+    // reads there keeps the mapping, and no file has that page any more, so nothing else is replaced. `signal` is
+    // blocked until this returns, and then has no handler.
     unsafe {
         if (*info).si_code == BUS_ADRERR {
             let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;

@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use super::families::Figures;
 use super::fleet::{Fleet, Process};
 use super::older;
-use super::worker::processor_time;
+use crate::worker::processor_time;
 
 /// Measuring takes one part in this many of a processor's time.
 const SHARE: u32 = 100;

@@ -13,8 +13,8 @@ use masu_inspect::{Engine, Error, engines, statistics};
 use procfs::process::{Process as Proc, Stat};
 
 use super::container::{self, Group, Limit};
-use super::worker::{Late, Worker};
 use crate::printable::printable;
+use crate::worker::{Late, Worker};
 
 /// A process with masu.
 #[derive(Debug, Clone, Default)]

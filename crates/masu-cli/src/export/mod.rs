@@ -6,8 +6,7 @@
 //!   ├─ routes        which path is answered by what
 //!   ├─ exposition    the metrics as text, cached for a while and shared by all clients
 //!   │    ├─ fleet    the processes, what each holds and has done
-//!   │    │    ├─ container   what its control group allows
-//!   │    │    └─ worker      the thread that reads them, or another one if it does not come back
+//!   │    │    └─ container   what its control group allows
 //!   │    ├─ families the metrics: names, units, meanings
 //!   │    └─ older    the same text for clients that do not read OpenMetrics
 //!   └─ profile       heap profiles of single processes, as `masu prof -p` reads them
@@ -22,7 +21,6 @@ mod older;
 mod profile;
 mod routes;
 mod server;
-mod worker;
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;

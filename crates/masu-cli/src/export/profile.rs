@@ -14,10 +14,10 @@ use masu_profile::{Profile, View, pprof};
 
 use super::http::Answer;
 use super::server::Gone;
-use super::worker::{Late, Worker};
 use crate::names;
 use crate::prof::look::{self, Subject};
 use crate::prof::session::{Observed, Session, Trouble, observe_until};
+use crate::worker::{Late, Worker};
 
 /// How long a process is observed by default: less than collectors wait.
 const USUAL: Duration = Duration::from_secs(5);

@@ -9,6 +9,8 @@ use masu_inspect::statistics;
 use masu_inspect::{Error, account};
 use serde::Serialize;
 
+use crate::worker::{Late, Worker};
+
 /// What the list can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Column {
@@ -63,6 +65,9 @@ pub struct Row {
 const TREND: usize = 40;
 /// How long a process without masu is left alone.
 const AGAIN: Duration = Duration::from_secs(5);
+/// How long one process may take to be read, and how long one that takes longer is left alone.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LATE: Duration = Duration::from_secs(60);
 
 /// All processes.
 pub struct List {
@@ -74,6 +79,9 @@ pub struct List {
     pub refused: usize,
     /// Number of processes with a masu of an unknown version.
     pub unknown: usize,
+    /// Number of processes that take too long to read.
+    pub late: usize,
+    worker: Worker,
     known: HashMap<u32, Known>,
     others: HashMap<u32, Other>,
 }
@@ -89,7 +97,19 @@ struct Known {
 /// A process that is not shown.
 struct Other {
     until: Instant,
-    error: Error,
+    why: Why,
+}
+
+enum Why {
+    Error(Error),
+    Late(Late),
+}
+
+impl Other {
+    /// Whether it is left alone: a thread that still reads it is not joined by another.
+    fn rests(&self, now: Instant) -> bool {
+        self.until > now || matches!(&self.why, Why::Late(late) if !late.is_over())
+    }
 }
 
 impl List {
@@ -100,6 +120,8 @@ impl List {
             sort,
             refused: 0,
             unknown: 0,
+            late: 0,
+            worker: Worker::default(),
             known: HashMap::new(),
             others: HashMap::new(),
         }
@@ -108,25 +130,29 @@ impl List {
     /// Examines every process.
     pub fn look(&mut self) {
         let now = Instant::now();
-        self.others.retain(|_, other| other.until > now);
+        self.others.retain(|_, other| other.rests(now));
         let mut before = std::mem::take(&mut self.known);
         for process in masu_watch::process::all() {
             if self.others.contains_key(&process) {
                 continue;
             }
-            match look(process, before.remove(&process)) {
-                Ok(known) => {
+            let before = before.remove(&process);
+            let other = match self.worker.within(PATIENCE, move || look(process, before)) {
+                Ok((Ok(known), _)) => {
                     self.known.insert(process, known);
+                    continue;
                 }
-                Err(error) => {
-                    self.others.insert(process, Other { until: now + AGAIN, error });
-                }
-            }
+                Ok((Err(error), _)) => Other { until: now + AGAIN, why: Why::Error(error) },
+                Err(late) => Other { until: now + LATE, why: Why::Late(late) },
+            };
+            self.others.insert(process, other);
         }
         let count =
-            |is: fn(&Error) -> bool| self.others.values().filter(|other| is(&other.error)).count();
-        self.refused = count(|error| matches!(error, Error::Refused(_) | Error::Guarded(_)));
-        self.unknown = count(|error| matches!(error, Error::Version { .. }));
+            |is: fn(&Why) -> bool| self.others.values().filter(|other| is(&other.why)).count();
+        self.refused =
+            count(|why| matches!(why, Why::Error(Error::Refused(_) | Error::Guarded(_))));
+        self.unknown = count(|why| matches!(why, Why::Error(Error::Version { .. })));
+        self.late = count(|why| matches!(why, Why::Late(_)));
         self.rows = self.known.values().map(|known| known.row.clone()).collect();
         self.arrange();
     }

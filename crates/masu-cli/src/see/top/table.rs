@@ -50,6 +50,9 @@ pub fn note(list: &List) -> String {
             }
         );
     }
+    if list.late > 0 {
+        let _ = writeln!(text, "not shown: {} that take too long to read", list.late);
+    }
     if list.unknown > 0 {
         let _ = writeln!(
             text,
@@ -109,7 +112,9 @@ mod tests {
             trend: [5 << 20, 6 << 20, 10 << 20].into(),
             grown: -(1 << 20),
         });
+        list.late = 3;
         let text = render(&list);
+        assert!(text.ends_with("not shown: 3 that take too long to read\n"), "{text}");
         let line: Vec<_> = text.lines().nth(1).expect("a row").split_whitespace().collect();
         // Names cannot send control codes to the terminal.
         assert_eq!(line.join(" "), "7 a?[31mb 5 MiB 3 MiB 1 MiB 1 KiB/s -1 MiB");
