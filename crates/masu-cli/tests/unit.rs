@@ -262,6 +262,10 @@ fn what_would_not_take_effect_is_refused() {
         ("lib/systemd/system/c.service", "[Service]\nExecStart=/c\nPrivateTmp=true\n"),
         ("lib/systemd/system/d.service", "[Service]\nExecStart=/d\nPrivateTmp=disconnected\n"),
         ("lib/systemd/system/e.service", "[Service]\nExecStart=/e\nDynamicUser=Yes\n"),
+        (
+            "lib/systemd/system/g.service",
+            "[Service]\nExecStart=/g\nUnsetEnvironment=LANG LD_PRELOAD\n",
+        ),
         NGINX,
         (DROP_IN, "[Service]\nEnvironment=MINE=1\n"),
     ]);
@@ -269,6 +273,7 @@ fn what_would_not_take_effect_is_refused() {
     assert!(machine.unit(&["f@1"], 125).contains("sets LD_PRELOAD in /etc/default/f-1"));
     machine.unit(&["--print", "f@2"], 0);
     assert!(machine.unit(&["b"], 125).contains("RootDirectory is set"));
+    assert!(machine.unit(&["g"], 125).contains("takes LD_PRELOAD away with UnsetEnvironment"));
     if machine.fixture.witness().starts_with("/tmp") {
         assert!(machine.unit(&["c"], 125).contains("PrivateTmp is set"));
         assert!(machine.unit(&["d"], 125).contains("PrivateTmp is set"));

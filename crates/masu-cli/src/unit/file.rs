@@ -78,22 +78,17 @@ impl Service {
         }
     }
 
-    /// Returns its drop-ins except masu's own. They are in its directory, in that of an instance's template, of the
-    /// beginnings of a name with dashes, and of all services. Of those with one name, systemd reads the first.
+    /// Returns its drop-ins except masu's own; an instance also has its template's, `a-b.service` those of
+    /// `a-.service`, and every service those of all. Of those with one name, systemd reads the first.
     fn drop_ins(&self) -> Vec<PathBuf> {
-        let mut directories = vec![format!("{}.d", self.name)];
-        match self.name.split_once('@') {
-            Some((template, _)) => directories.push(format!("{template}@.service.d")),
-            None => directories.extend(
-                self.name
-                    .rmatch_indices('-')
-                    .map(|(dash, _)| format!("{}-.service.d", &self.name[..dash])),
-            ),
-        }
-        directories.push("service.d".to_owned());
+        let template = self.name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
+        let own = [Some(format!("{}.d", self.name)), template].into_iter().flatten();
+        let stem = self.name.trim_end_matches(".service").split('@').next().unwrap_or_default();
+        let dashes = stem.rmatch_indices('-').filter(|(at, _)| at + 1 < stem.len());
+        let prefixes = dashes.map(|(at, _)| format!("{}.service.d", &stem[..=at]));
+        let directories = own.chain(prefixes).chain(["service.d".to_owned()]);
         let name = |path: &PathBuf| path.file_name().map(ToOwned::to_owned);
         let mut files: Vec<PathBuf> = directories
-            .into_iter()
             .flat_map(|directory| PLACES.map(|place| self.root.join(place).join(&directory)))
             .filter_map(|directory| fs::read_dir(directory).ok())
             .flat_map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())))
@@ -168,6 +163,17 @@ impl Service {
         let value = self.values(key).next_back().unwrap_or_default();
         let words = ["yes", "y", "true", "t", "1", "on", "tmpfs", "disconnected"];
         words.iter().any(|word| value.eq_ignore_ascii_case(word))
+    }
+
+    /// Whether it takes `LD_PRELOAD` away, whoever has set it.
+    pub fn unsets_preload(&self) -> bool {
+        let mut unsets = false;
+        for value in self.values("UnsetEnvironment") {
+            // An empty value takes the others back.
+            unsets &= !value.is_empty();
+            unsets |= words(value).iter().any(|word| word == "LD_PRELOAD");
+        }
+        unsets
     }
 
     /// Checks whether the service's processes can see the library's file.

@@ -131,6 +131,14 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
         return Err(Failure::new(REFUSED, problem)
             .remedy(format!("put {} first in that list", library.display())));
     }
+    if service.unsets_preload() {
+        let problem = format!(
+            "{} takes LD_PRELOAD away with UnsetEnvironment, which wins over any drop-in",
+            service.name
+        );
+        return Err(Failure::new(REFUSED, problem)
+            .remedy(format!("take it out of that list: systemctl edit --full {}", service.name)));
+    }
     let mut settings = vec![("LD_PRELOAD".to_owned(), preload)];
     settings.extend(conf::of_unit(&order.conf, order.policy.as_deref())?);
     if let Some(user) = service.user_without(&library) {
