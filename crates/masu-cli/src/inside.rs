@@ -4,6 +4,7 @@
 //! is the right one: it gets its name only when it is complete.
 
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 #[cfg(with_library)]
 const LIBRARY: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/libmasu.so")));
@@ -21,7 +22,9 @@ fn written(library: &[u8]) -> Result<PathBuf, String> {
     if file.metadata().is_ok_and(|data| data.len() == library.len() as u64) {
         return Ok(file);
     }
-    let new = directory.join(format!(".new-{}", std::process::id()));
+    // Containers that share a directory give all processes the same few numbers.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let new = directory.join(format!(".new-{}-{now:x}", std::process::id()));
     std::fs::create_dir_all(&directory)
         .and_then(|()| std::fs::write(&new, library))
         .and_then(|()| std::fs::rename(&new, &file))
