@@ -74,12 +74,12 @@ impl Kernel {
         };
         let missing: Vec<_> = FEATURES.iter().filter(|(since, _, _)| version < *since).collect();
         let Some(((major, minor), _, _)) = missing.last() else {
-            return Finding::ok(ID, format!("Linux {release} has all that masu uses."));
+            return Finding::ok(ID, format!("Linux {release} is new enough for masu."));
         };
         let list: Vec<_> =
             missing.iter().map(|(_, name, without)| format!("no {name}: {without}")).collect();
         Finding::note(ID, format!("Linux {release} is old: {}.", list.join("; ")))
-            .fix(format!("Linux {major}.{minor} or newer has all that masu uses"))
+            .fix(format!("use Linux {major}.{minor} or newer"))
     }
 }
 
