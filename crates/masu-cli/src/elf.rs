@@ -1,14 +1,16 @@
 //! The facts in an ELF file that matter for preloading.
 
+mod bounded;
+
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use object::read::elf::{ElfFile, FileHeader, ProgramHeader};
-use object::{
-    Endianness, FileKind, Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, elf,
-};
+use object::{Endianness, FileKind, Object, ObjectSection, ObjectSegment, ObjectSymbol, elf};
+
+use bounded::Bounded;
 
 /// The facts about one file.
 pub struct Elf {
@@ -85,7 +87,7 @@ impl Elf {
 
     /// Reads the facts about an open file.
     pub fn of(file: File) -> Result<Self, Unreadable> {
-        let cache = ReadCache::new(file);
+        let cache = Bounded::new(file);
         match FileKind::parse(&cache) {
             Ok(FileKind::Elf32) => facts::<elf::FileHeader32<Endianness>>(&cache),
             Ok(FileKind::Elf64) => facts::<elf::FileHeader64<Endianness>>(&cache),
@@ -106,7 +108,7 @@ impl Elf {
     }
 }
 
-fn facts<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> object::Result<Elf> {
+fn facts<H: FileHeader<Endian = Endianness>>(cache: &Bounded) -> object::Result<Elf> {
     let file: ElfFile<H, _> = ElfFile::parse(cache)?;
     let (header, endian) = (file.elf_header(), file.endian());
 
@@ -153,7 +155,7 @@ fn facts<H: FileHeader<Endian = Endianness>>(cache: &ReadCache<File>) -> object:
 
 /// Returns the constant text; for a file without sections, all loaded read-only data.
 fn constants<'data, H: FileHeader<Endian = Endianness>>(
-    file: &ElfFile<'data, H, &'data ReadCache<File>>,
+    file: &ElfFile<'data, H, &'data Bounded>,
 ) -> object::Result<Vec<u8>> {
     let mut constants = Vec::new();
     for section in file.sections().filter(|s| s.name().is_ok_and(|n| n.starts_with(".rodata"))) {

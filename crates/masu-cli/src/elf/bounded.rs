@@ -1,0 +1,63 @@
+//! A file of which a bounded number of bytes is read: a sparse one that takes no space on the disk can claim to have
+//! sections of terabytes.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::ops::Range;
+
+use object::{ReadCache, ReadRef};
+
+/// Most bytes that are read of a file; programs of a gigabyte have fewer in what is asked for.
+const MOST: u64 = 512 << 20;
+
+/// A file, and how many bytes may still be read.
+pub struct Bounded {
+    file: ReadCache<File>,
+    left: Cell<u64>,
+}
+
+impl Bounded {
+    pub fn new(file: File) -> Self {
+        Self { file: ReadCache::new(file), left: Cell::new(MOST) }
+    }
+
+    fn charge(&self, bytes: u64) -> Result<(), ()> {
+        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
+        Ok(())
+    }
+}
+
+impl<'data> ReadRef<'data> for &'data Bounded {
+    fn len(self) -> Result<u64, ()> {
+        ReadRef::len(&self.file)
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
+        self.charge(size)?;
+        self.file.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        let bytes = self.file.read_bytes_at_until(range, delimiter)?;
+        self.charge(bytes.len() as u64)?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_sparse_file_claims_to_have_is_not_read() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * MOST).unwrap();
+        let file = Bounded::new(file);
+        assert_eq!((&file).read_bytes_at(MOST, 16), Ok(&[0; 16][..]));
+        assert_eq!((&file).read_bytes_at(16, MOST), Err(()));
+        file.left.set(20);
+        assert_eq!((&file).read_bytes_at(0, 16), Ok(&[0; 16][..]));
+        assert_eq!((&file).read_bytes_at(0, 16), Err(()));
+        assert_eq!((&file).read_bytes_at_until(0..9, 0), Ok(&[][..]));
+    }
+}
