@@ -9,7 +9,7 @@ Gem::Specification.new do |spec|
   spec.authors = ["The masu authors"]
   spec.licenses = ["MIT", "Apache-2.0"]
   spec.required_ruby_version = ">= 2.6"
-  spec.files = Dir["{exe,lib,native}/**/*", "README.md", "LICENSE-*"].select { |name| File.file?(name) }.sort
+  spec.files = Dir["{exe,lib,native}/**/*", "README.md", "LICENSE-*", "THIRD-PARTY-NOTICES.txt"].select { |name| File.file?(name) }.sort
   spec.bindir = "exe"
   spec.executables = ["masu"]
   spec.metadata = { "rubygems_mfa_required" => "true" }

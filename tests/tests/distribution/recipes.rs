@@ -126,11 +126,19 @@ fn the_bill_of_materials_names_what_is_inside() {
     for name in ["loom", "insta", "masu-lab", "serde_derive"] {
         assert!(!command_names.iter().any(|other| other == name), "{name} is in no file");
     }
+    let notices = scratch();
+    let notices = notices.path().join("notices.txt");
+    let mut make = Command::new(workspace().join("packaging/sbom"));
+    succeed(make.arg("--notices").arg(&notices));
+    let notices = fs::read_to_string(notices).expect("notices");
+    assert!(notices.contains("Permission is hereby granted"), "{notices}");
     let lock = read("Cargo.lock");
     for (name, one) in command.iter().filter(|(name, _)| !name.starts_with("masu")) {
         let sum =
             one["hashes"][0]["content"].as_str().unwrap_or_else(|| panic!("{name} has no sum"));
         assert!(lock.contains(sum), "{name}");
         assert!(one["licenses"][0]["expression"].is_string(), "{name} has no licence");
+        let line = format!("\n{name} {}: ", one["version"].as_str().expect("a version"));
+        assert!(notices.contains(&line), "{name} is not in the notices");
     }
 }

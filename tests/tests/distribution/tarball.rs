@@ -45,6 +45,7 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
     let Some(from) = built() else { return };
     let (place, prefix) = (scratch(), scratch());
     let here = unpacked(place.path(), &tarball(place.path(), from));
+    assert!(here.join("share/doc/masu/THIRD-PARTY-NOTICES.txt").exists());
     // Existing files stay.
     let other = prefix.path().join("lib/other.so");
     fs::create_dir(prefix.path().join("lib")).expect("made");
