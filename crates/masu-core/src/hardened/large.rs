@@ -126,9 +126,8 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
     let Some((guards, place, kept, spare, huge)) = drawn else { return Some(null_mut()) };
     if let Some(place) = place {
         let entry = Entry { owner, ..place.entry(size) };
-        let has_room = len <= place.pages.len || ledger::has_room(len - place.pages.len);
         // SAFETY: the caller's alone (invariant 2).
-        if has_room && unsafe { mem::protect(entry.address, len, true) } {
+        if unsafe { mem::protect(entry.address, len, true) } {
             return record(entry);
         }
         retire(place.mapping);
@@ -161,12 +160,19 @@ pub fn alloc(size: usize, align: usize, owner: u32) -> Option<*mut u8> {
 
 /// Makes a block of a mapping. Returns as [`alloc`] does.
 fn record(entry: Entry) -> Option<*mut u8> {
-    let done = with(|table| table.make_room().then(|| table.put(entry)).is_some());
+    let done = with(|table| {
+        let done = ledger::has_room(entry.pages().len) && table.make_room();
+        if done {
+            table.put(entry);
+            // Under the lock: the next thread that has it asks for room.
+            charge(&entry, true);
+        }
+        done
+    });
     if done != Some(true) {
         entry.unmap();
         return done.map(|_| null_mut());
     }
-    charge(&entry, true);
     Some(entry.address as *mut u8)
 }
 

@@ -3,6 +3,7 @@ use crate::config::MemoryTags;
 use crate::ledger;
 use crate::own_process::alone;
 use crate::region::CHUNK;
+use crate::sync::AtomicUsize;
 use core::ptr::null_mut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
@@ -224,6 +225,38 @@ fn large_blocks_lie_where_others_were_but_not_at_once() {
             freed_before.push(p);
         }
         assert!(again > 50, "{again} of 200");
+    });
+}
+
+/// A block counts before the next thread asks whether there is room.
+#[test]
+fn threads_that_allocate_at_once_stay_below_the_hard_limit() {
+    alone!(threads_that_allocate_at_once_stay_below_the_hard_limit, || {
+        const HARD: usize = 64 << 20;
+        assert!(start(&OPTIONS));
+        crate::settings::set_limit_hard(HARD);
+        let (came, went, most) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let meet = |count: &AtomicUsize, round: usize| {
+            count.fetch_add(1, Ordering::SeqCst);
+            while count.load(Ordering::SeqCst) < 2 * round {
+                std::thread::yield_now();
+            }
+        };
+        let allocate = || {
+            for round in 1..=300 {
+                meet(&came, round);
+                let p = alloc(HARD / 8 * 5, 16, 0);
+                meet(&went, round);
+                most.fetch_max(large::usage().0, Ordering::SeqCst);
+                // SAFETY: null, or a live block.
+                assert!(p.is_null() || unsafe { free(p, 0) }.is_ok());
+            }
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(allocate);
+            allocate();
+        });
+        assert_eq!(most.into_inner(), HARD / 8 * 5);
     });
 }
 
