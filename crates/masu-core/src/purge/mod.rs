@@ -182,6 +182,8 @@ fn advance(first: fn()) {
     first();
     clock::advance();
     TICKS.fetch_add(1, Ordering::Relaxed);
+    // If the soft limit is no longer passed, the decay time counts again.
+    limit::is_over();
     pressure::on_tick();
     surplus::on_tick();
     purge(false);

@@ -49,10 +49,9 @@ fn relieve() {
 /// When the limits of the control group were read, in milliseconds.
 static READ: AtomicU64 = AtomicU64::new(0);
 
-/// Reads the limits of the control group again if that is due, and sees whether the soft one is still
-/// passed. Called at every tick, and where memory goes back without ticks.
+/// Reads the limits of the control group again if that is due. Called at every tick, and where memory goes back without
+/// ticks.
 pub fn on_tick() {
-    limit::is_over();
     let (now, read) = (time::now_ms(), READ.load(Ordering::Relaxed));
     if now.saturating_sub(read) >= CGROUP_EVERY {
         READ.store(now, Ordering::Relaxed);
