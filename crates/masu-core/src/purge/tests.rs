@@ -117,6 +117,33 @@ fn growth_takes_what_resting_threads_do_not_use() {
     });
 }
 
+/// As in the child of a fork that came when threads had not yet counted the spans that they had emptied.
+#[test]
+fn a_count_below_zero_is_no_reason_to_look_at_all_spans() {
+    alone!(a_count_below_zero_is_no_reason_to_look_at_all_spans, || {
+        const SIZE: usize = 256;
+        no_ticks();
+        settings::set_retain_full(128);
+        let (give, take) = mpsc::channel();
+        let (done, rest) = mpsc::channel::<()>();
+        let resting = thread::spawn(move || {
+            give.send(Blocks::new(MIB, SIZE)).expect("the test waits");
+            rest.recv().expect_err("nothing is sent");
+        });
+        take.recv().expect("blocks").free(MIB, SIZE);
+        heap::flush();
+        let emptied = span::emptied_bytes();
+        assert!(emptied > MIB / 2, "{emptied} bytes");
+        let each = |one_more| (0..=emptied / GRANULE).for_each(|_| span::emptied(one_more));
+        each(false);
+        assert_eq!(span::empty_for_sleepers(), 0);
+        each(true);
+        assert_eq!(span::empty_for_sleepers(), emptied);
+        drop(done);
+        resting.join().expect("it rested");
+    });
+}
+
 /// As in kernels before 5.18: the pages before the locked one go, and the others are refused.
 #[test]
 fn a_resting_threads_span_is_emptied_although_a_page_is_locked() {

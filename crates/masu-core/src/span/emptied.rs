@@ -37,7 +37,8 @@ pub fn emptied_bytes() -> usize {
 /// Gives back the pages of such spans in their owners' stead. Returns the bytes given back.
 pub fn empty_for_sleepers() -> usize {
     let mut bytes = 0;
-    if EMPTIED.load(Ordering::Relaxed) == 0 {
+    // In a child whose fork came before a thread had counted, it may be below zero for good.
+    if EMPTIED.load(Ordering::Relaxed).cast_signed() <= 0 {
         return 0;
     }
     let end = (region::limit() >> GRANULE_SHIFT) as u32;
