@@ -114,7 +114,8 @@ mod kernel {
 
     /// Not before there are other processors to interrupt.
     pub fn may() -> bool {
-        let looked = LOOKED.load(Ordering::Relaxed);
+        // Acquire: the thread found below was found at this time, or later.
+        let looked = LOOKED.load(Ordering::Acquire);
         if looked == NEVER || sharing::is_alone() || !settings::cgroup() {
             return false;
         }
@@ -122,8 +123,9 @@ mod kernel {
         let mut found = FOUND.load(Ordering::Relaxed);
         if found & !FREE != me || now.saturating_sub(looked) >= KERNEL_EVERY {
             found = me | if credentials::are_unfiltered() { FREE } else { 0 };
-            LOOKED.store(now, Ordering::Relaxed);
+            // In this order: a thread found long ago does not take this time for that of its own look.
             FOUND.store(found, Ordering::Relaxed);
+            LOOKED.store(now, Ordering::Release);
         }
         found & FREE != 0
     }
