@@ -195,8 +195,12 @@ fn look_up(pc: usize) -> Result<Module, (usize, usize)> {
         return Err(none);
     }
     module.header = module.find_header();
+    // Nor need the tables lie where the file says: it may be mapped in another way than the loader does.
+    if !sys::can_be_read(module.header & !7) {
+        return Err(none);
+    }
     module.tag = module.identity();
-    if module.header == 0 { Err(none) } else { Ok(module) }
+    Ok(module)
 }
 
 /// A partly read line: the first, second and fourth number in hexadecimal, and the fifth word, a decimal one.

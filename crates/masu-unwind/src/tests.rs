@@ -11,6 +11,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
 
 unsafe extern "C" {
     fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
@@ -190,6 +191,35 @@ fn the_kernel_s_list_says_what_the_loader_says() {
     }
     let local = 0;
     assert_eq!(maps::find(&raw const local as usize, &mut true), None);
+}
+
+/// A file that is mapped as it is, and not by the loader, need not have its tables where it says.
+#[test]
+fn tables_that_cannot_be_read_are_none() {
+    let _alone = maps::tests::ALONE.lock();
+    unsafe extern "C" {
+        fn mmap(at: usize, len: usize, may: c_int, flags: c_int, file: c_int, from: i64)
+        -> *mut u8;
+    }
+    let mut bytes = [0u8; 4096];
+    let mut put = |at: usize, part: &[u8]| bytes[at..at + part.len()].copy_from_slice(part);
+    put(0, b"\x7fELF");
+    put(32, &64u64.to_le_bytes());
+    put(54, &[56, 0, 2]);
+    // A segment that can be read, and tables far behind it.
+    put(64, &[1, 0, 0, 0, 4]);
+    put(64 + 40, &4096u64.to_le_bytes());
+    put(120, &0x6474_e550_u32.to_le_bytes());
+    put(120 + 16, &(1u64 << 46).to_le_bytes());
+    put(120 + 40, &12u64.to_le_bytes());
+    let path = std::env::temp_dir().join(format!("masu-unwind-flat-{}", std::process::id()));
+    fs::write(&path, bytes).expect("written");
+    let file = fs::File::open(&path).expect("a file");
+    // SAFETY: a fresh mapping.
+    let at = unsafe { mmap(0, 4096, 1, 2, file.as_raw_fd(), 0) };
+    assert_ne!(at.addr(), usize::MAX, "mmap");
+    assert_eq!(maps::find(at.addr() + 2048, &mut true), None);
+    fs::remove_file(path).expect("removed");
 }
 
 #[inline(never)]
