@@ -243,15 +243,21 @@ impl Table {
         if from.table != self.entries {
             *from = Cursor { table: self.entries, index: 0 };
         }
-        while let Some(entry) = self.entries().get(from.index).copied() {
-            if entry.address != 0 && entry.owner == owner {
-                // The entry that moves to the hole is looked at next, or was looked at before.
-                self.take(from.index);
-                return Some(entry);
+        loop {
+            let begun = from.index;
+            while let Some(entry) = self.entries().get(from.index).copied() {
+                if entry.address != 0 && entry.owner == owner {
+                    self.take(from.index);
+                    return Some(entry);
+                }
+                from.index += 1;
             }
-            from.index += 1;
+            if begun == 0 {
+                return None;
+            }
+            // Between two calls other threads take out entries, which may move the heap's to where the walk has been.
+            from.index = 0;
         }
-        None
     }
 
     /// Takes out the entry at an index.
@@ -431,4 +437,32 @@ pub(super) unsafe fn peek(table: *const Table, address: usize) -> Option<Entry> 
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Another thread's free closes the gap that its entry leaves.
+    #[test]
+    fn all_of_a_heap_is_found_although_entries_move() {
+        // SAFETY: all zero is an empty table.
+        let mut table: Table = unsafe { core::mem::zeroed() };
+        assert!(table.make_room());
+        // Four whose search begins in the same place, which lie side by side.
+        let (mask, begin) = (table.capacity - 1, place(UNIT) & (table.capacity - 1));
+        let alike = (1..).map(|n| n * UNIT).filter(|&at| place(at) & mask == begin);
+        let all: Vec<_> = alike.take(4).collect();
+        for (&address, owner) in all.iter().zip([1, 1, 5, 5]) {
+            table.put(Entry { address, owner, ..Entry::default() });
+        }
+        let mut from = Cursor::default();
+        let first = table.take_of(5, &mut from).map(|entry| entry.address);
+        let (other, _) = table.find(all[0]).expect("it is there");
+        table.take(other);
+        let second = table.take_of(5, &mut from).map(|entry| entry.address);
+        assert_eq!([first, second], [Some(all[2]), Some(all[3])]);
+        assert!(table.take_of(5, &mut from).is_none());
+        assert!(table.find(all[1]).is_some());
+    }
 }
