@@ -26,7 +26,7 @@
 //!
 //! Why not a cache of blocks for each thread: it would have to be emptied before the heap can be
 //! destroyed, and its contents would count against the limits of others. A small allocation costs a lock
-//! that is nearly always free, and frees never wait.
+//! that is nearly always free, and frees never wait, except while they give hook memory back ([`hooked`]).
 
 mod gate;
 mod hardened;
