@@ -91,7 +91,8 @@ fn replace(before: usize, soft: usize, watch: usize) -> usize {
     match SOFT.compare_exchange(before, soft, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => soft,
         Err(set) => {
-            WATCH.store(set, Ordering::Relaxed);
+            // Unless the program has just set yet another limit.
+            let _ = WATCH.compare_exchange(watch, set, Ordering::Relaxed, Ordering::Relaxed);
             if set == 0 { soft } else { set }
         }
     }
