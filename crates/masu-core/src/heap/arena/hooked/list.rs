@@ -2,6 +2,8 @@
 //! the same links in one at most.
 
 use super::chunk::Chunk;
+use crate::lock::change;
+use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
 use core::mem::offset_of;
 
@@ -17,7 +19,8 @@ pub struct Links {
 pub struct List {
     front: Cell<Option<&'static Chunk>>,
     back: Cell<Option<&'static Chunk>>,
-    len: Cell<usize>,
+    /// Read outside the gate too.
+    len: AtomicUsize,
     links: fn(&Chunk) -> &Links,
 }
 
@@ -32,7 +35,7 @@ impl List {
 
     /// An empty list.
     pub const fn new(links: fn(&Chunk) -> &Links) -> Self {
-        List { front: Cell::new(None), back: Cell::new(None), len: Cell::new(0), links }
+        List { front: Cell::new(None), back: Cell::new(None), len: AtomicUsize::new(0), links }
     }
 
     /// The first member.
@@ -45,9 +48,9 @@ impl List {
         (self.links)(chunk).next.get()
     }
 
-    /// The number of members.
+    /// The number of members at this moment.
     pub fn len(&self) -> usize {
-        self.len.get()
+        self.len.load(Ordering::Relaxed)
     }
 
     /// Puts a chunk at the end, if it is in no list by these links.
@@ -74,7 +77,7 @@ impl List {
         }
         self.join(prev, Some(chunk));
         self.join(Some(chunk), next);
-        self.len.set(self.len.get() + 1);
+        change(&self.len, 1);
     }
 
     /// Makes two members neighbours; `None` is the list's end.
@@ -98,6 +101,6 @@ impl List {
             return;
         }
         self.join(links.prev.take(), links.next.take());
-        self.len.set(self.len.get() - 1);
+        change(&self.len, 1usize.wrapping_neg());
     }
 }
