@@ -19,7 +19,7 @@ use super::child;
 use super::files::{Files, markdown};
 use super::middle;
 use crate::arm::{self, HPA};
-use crate::race::{self, machine::Machine};
+use crate::race::{self, machine::Machine, plan};
 use crate::racing;
 
 /// Options of the experiment.
@@ -108,8 +108,7 @@ pub fn run(options: &Options) -> Result<()> {
         |arm: &Arm| Row { allocator: arm.name.clone(), version: arm.version.clone(), runs: vec![] };
     let mut rows: Vec<Row> = arms.iter().map(row).collect();
     for round in 0..options.rounds {
-        for turn in 0..arms.len() {
-            let at = (round + turn) % arms.len();
+        for at in plan::order(arms.len(), round, 0) {
             eprintln!("round {}, {}", round + 1, arms[at].name);
             rows[at].runs.push(once(&arms[at], options).with_context(|| arms[at].name.clone())?);
         }

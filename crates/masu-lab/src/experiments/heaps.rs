@@ -2,8 +2,8 @@
 //!
 //! Each way makes a linked list of nodes of 48 bytes, walks it, and lets go of it; nodes that are freed one
 //! by one are freed in a random order, as a program's are that has used them for a while. The ways are
-//! interleaved, round by round, in an order that rotates, and the first one runs a second time as the
-//! null arm: what it differs from itself is the noise. Figures are medians of nanoseconds per node.
+//! interleaved, round by round, each round in an order of its own, and the first one runs a second time as
+//! the null arm: what it differs from itself is the noise. Figures are medians of nanoseconds per node.
 //!
 //! The second table is about sharing: two threads that allocate and free from one heap, and from a heap
 //! each.
@@ -26,7 +26,7 @@ use serde::Serialize;
 use super::files::{Files, markdown};
 use super::middle;
 use crate::race::machine::Machine;
-use crate::race::{self};
+use crate::race::{self, plan};
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -118,14 +118,13 @@ pub fn run(options: &Options) -> Result<()> {
     // Whoever comes first in the process finds no memory: it is not counted.
     take(Way::System, &order)?;
     for round in 0..rounds {
-        for turn in 0..WAYS.len() {
-            let at = (turn + round) % WAYS.len();
+        for at in plan::order(WAYS.len(), round, 0) {
             let (make, free) = take(WAYS[at].0, &order)?;
             ways[at].make_ns.push(make);
             ways[at].free_ns.push(free);
         }
-        for ((pair, _), sharing) in Pair::ALL.iter().zip(&mut threads) {
-            sharing.pair_ns.push(pair.run(nodes)?);
+        for at in plan::order(Pair::ALL.len(), round, 1) {
+            threads[at].pair_ns.push(Pair::ALL[at].0.run(nodes)?);
         }
     }
     let results = Results { date, machine, nodes, ways, threads };

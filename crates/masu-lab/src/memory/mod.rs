@@ -27,6 +27,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::experiments::files::Files;
+use crate::race::plan;
 use allocator::Allocator;
 use results::{Measured, Ran, Results, When};
 use scenarios::Scenario;
@@ -124,11 +125,11 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// All runs of a scenario, round by round.
 fn measure(scenario: &Scenario, allocators: &[Allocator], rounds: usize) -> Result<Measured> {
+    let task = scenarios::ALL.iter().position(|one| one.name == scenario.name).unwrap_or(0);
     let ran = When::now(&allocators[0].version);
     let mut runs = Vec::new();
     for round in 0..rounds {
-        for turn in 0..allocators.len() {
-            let number = (turn + round) % allocators.len();
+        for number in plan::order(allocators.len(), round, task) {
             let allocator = &allocators[number];
             eprintln!("{}, round {}, {}", scenario.name, round + 1, allocator.name);
             let place = tempfile::tempdir().context("no temporary directory")?;

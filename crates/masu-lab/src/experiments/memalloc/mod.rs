@@ -22,7 +22,7 @@ use serde::Serialize;
 
 use super::programs::{self, Package};
 use super::{child, files::Files};
-use crate::race::{self, machine::Machine};
+use crate::race::{self, machine::Machine, plan};
 pub use masu_workloads::memalloc::{cells, patterns};
 use patterns::Pattern;
 
@@ -171,10 +171,9 @@ pub fn run(options: Options) -> Result<()> {
         records: Vec::new(),
     };
     for round in 0..rounds {
-        for pattern in Pattern::ALL {
+        for (number, pattern) in Pattern::ALL.into_iter().enumerate() {
             eprintln!("round {} of {rounds}: {}", round + 1, pattern.name());
-            for place in 0..COLUMNS.len() {
-                let column = (place + round as usize * 4) % COLUMNS.len();
+            for column in plan::order(COLUMNS.len(), round as usize, number) {
                 let program = &programs[COLUMNS[column].base];
                 let each = iterations / rounds;
                 let records = measure(program, column, pattern, round * each, each)?;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use self::arms::Entrant;
 use super::{child, files::Files};
-use crate::race::{self, Sample, machine::Machine};
+use crate::race::{self, Sample, machine::Machine, plan};
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -102,8 +102,7 @@ pub fn run(options: Options) -> Result<()> {
     let mut checksum = None;
     for round in 0..rounds {
         eprintln!("round {} of {rounds}", round + 1);
-        for place in 0..order.len() {
-            let index = (place + round) % order.len();
+        for index in plan::order(order.len(), round, 0) {
             let (entrant, thread, _) = order[index];
             let (sample, printed) = once(entrant, thread, repetitions)?;
             let expected = checksum.get_or_insert_with(|| printed.clone());

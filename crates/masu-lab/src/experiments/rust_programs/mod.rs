@@ -3,7 +3,7 @@
 //! Builders of arrow-rs, whose buffers are aligned to 128 bytes; trees of serde_json; a server on
 //! tokio with its clients; a job on rayon. The programs are in `rust-programs`, a workspace of its
 //! own. Each is built once for each allocator, proven to have it and no other, and must compute the
-//! same checksum. Rounds are interleaved, in an order that changes from round to round.
+//! same checksum. Rounds are interleaved, each in an order of its own.
 
 mod build;
 mod report;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{child, files::Files};
 use crate::race::machine::Machine;
-use crate::race::{self, Sample};
+use crate::race::{self, Sample, plan};
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -136,8 +136,7 @@ fn measure(results: &mut Results, program: &str, options: &Options) -> Result<()
     }
     let mut expected = None;
     for round in 0..options.rounds {
-        for turn in 0..results.arms.len() {
-            let arm = (turn + round) % results.arms.len();
+        for arm in plan::order(results.arms.len(), round, first) {
             eprintln!("{program}, round {}, {}", round + 1, results.arms[arm].allocator);
             let command = || {
                 let mut command = Command::new(results.arms[arm].place.join(program));

@@ -24,7 +24,7 @@ use self::arms::{Arm, Cost};
 use self::input::Digest;
 use super::{child, files::Files};
 use crate::race::machine::Machine;
-use crate::race::{self, Sample};
+use crate::race::{self, Sample, plan};
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
@@ -208,7 +208,7 @@ impl Course<'_> {
     }
 
     /// All cells, round by round: in each, every program runs once with the same pipeline and
-    /// workers, in an order that rotates.
+    /// workers, in an order of its own.
     fn measure(&self, results: &mut Results) {
         let options = self.options;
         for pipeline in &options.pipelines {
@@ -221,7 +221,7 @@ impl Course<'_> {
         }
         let arms = results.arms.len();
         for round in 0..options.rounds {
-            for group in results.cells.chunks_mut(arms) {
+            for (number, group) in results.cells.chunks_mut(arms).enumerate() {
                 eprintln!(
                     "round {} of {}: {}, {} workers",
                     round + 1,
@@ -229,8 +229,11 @@ impl Course<'_> {
                     group[0].pipeline,
                     group[0].workers
                 );
-                group.rotate_left(round % arms);
-                for cell in group.iter_mut().filter(|cell| cell.failure.is_none()) {
+                for place in plan::order(arms, round, number) {
+                    let cell = &mut group[place];
+                    if cell.failure.is_some() {
+                        continue;
+                    }
                     let arm = &results.arms[cell.arm];
                     let first = round == 0;
                     match self.sample(arm, &cell.pipeline, cell.workers, first) {
@@ -238,7 +241,6 @@ impl Course<'_> {
                         Err(error) => cell.failure = Some(format!("{error:#}")),
                     }
                 }
-                group.sort_by_key(|cell| cell.arm);
             }
         }
     }
