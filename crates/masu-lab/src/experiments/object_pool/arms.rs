@@ -18,22 +18,29 @@ pub struct Entrant {
     pub program: PathBuf,
     /// The allocator that serves `new` in it, or the pool's chunks.
     pub arm: Arm,
+    /// The version of the pool, or of the allocator if there is none.
+    pub version: String,
 }
 
-/// Builds an entrant's program and names the allocator that serves it.
-type Maker = fn() -> Result<(PathBuf, Arm)>;
+/// An entrant's program, the allocator that serves it, and the pool's version if there is one.
+type Made = (PathBuf, Arm, Option<String>);
+
+/// Builds an entrant's program.
+type Maker = fn() -> Result<Made>;
 
 /// Every entrant that can be made, masu's first; and why others cannot.
 pub fn all() -> (Vec<Entrant>, Vec<(&'static str, String)>) {
     let makers: [(&'static str, Maker); 6] = [
-        ("masu", || Ok((objects("objects", &[])?, arm::masu()?))),
-        ("masu::object_pool", || Ok((with_masu_pool()?, Arm::glibc()))),
-        ("glibc", || Ok((objects("objects", &[])?, Arm::glibc()))),
-        ("dlmalloc", || Ok((objects("objects", &[])?, dlmalloc(0)?))),
-        ("dlmalloc, locks", || Ok((objects("objects", &[])?, dlmalloc(1)?))),
+        ("masu", || Ok((objects("objects", &[])?, arm::masu()?, None))),
+        ("masu::object_pool", || Ok((with_masu_pool()?, Arm::glibc(), Some(arm::masu()?.version)))),
+        ("glibc", || Ok((objects("objects", &[])?, Arm::glibc(), None))),
+        ("dlmalloc", || Ok((objects("objects", &[])?, dlmalloc(0)?, None))),
+        ("dlmalloc, locks", || Ok((objects("objects", &[])?, dlmalloc(1)?, None))),
         ("boost::object_pool", || {
             let program = objects("objects-boost", &["-DPOOL_BOOST"]);
-            Ok((program.context("libboost-dev is needed")?, Arm::glibc()))
+            let header = std::fs::read_to_string("/usr/include/boost/version.hpp");
+            let version = boost_version(&header.unwrap_or_default());
+            Ok((program.context("libboost-dev is needed")?, Arm::glibc(), Some(version)))
         }),
     ];
     let mut entrants = Vec::new();
@@ -41,7 +48,10 @@ pub fn all() -> (Vec<Entrant>, Vec<(&'static str, String)>) {
     for (name, make) in makers {
         eprintln!("making {name}");
         match make() {
-            Ok((program, arm)) => entrants.push(Entrant { name, program, arm }),
+            Ok((program, arm, pool)) => {
+                let version = pool.unwrap_or_else(|| arm.version.clone());
+                entrants.push(Entrant { name, program, arm, version });
+            }
             Err(error) => missing.push((name, format!("{error:#}"))),
         }
     }
@@ -57,6 +67,12 @@ fn with_masu_pool() -> Result<PathBuf> {
     let include = paths::workspace().join("crates/libmasu/include");
     let include = format!("-I{}", include.display());
     objects("objects-masu", &["-DPOOL_MASU", &include])
+}
+
+/// What Boost's header says of its version.
+fn boost_version(header: &str) -> String {
+    let version = header.lines().find_map(|line| line.strip_prefix("#define BOOST_LIB_VERSION "));
+    version.unwrap_or_default().trim().trim_matches('"').replace('_', ".")
 }
 
 /// Doug Lea's own C, with a lock around everything or without.
@@ -87,4 +103,16 @@ fn dlmalloc(locks: u8) -> Result<Arm> {
     let flags = ["-shared", "-fPIC", "-O2", "-fno-builtin", &locks, "-w", "-pthread"];
     let library = programs::compile("cc", &source, &name, &flags)?;
     Ok(Arm::preloading("dlmalloc", &version, library.canonicalize()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_has_its_own_version() {
+        let header = "#define BOOST_VERSION 107400\n\n#define BOOST_LIB_VERSION \"1_74\"\n";
+        assert_eq!(boost_version(header), "1.74");
+        assert_eq!(boost_version(""), "");
+    }
 }

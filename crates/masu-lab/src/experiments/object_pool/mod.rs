@@ -60,7 +60,7 @@ pub struct Results {
 pub struct Series {
     /// The entrant.
     pub name: String,
-    /// The allocator's version.
+    /// The version of the pool, or of the allocator if there is none.
     pub version: String,
     /// Whether a thread had been started before.
     pub thread: bool,
@@ -85,7 +85,7 @@ pub fn run(options: Options) -> Result<()> {
     order.push((&entrants[0], false, true));
     let series = |&(entrant, thread, again): &(&Entrant, bool, bool)| Series {
         name: entrant.name.into(),
-        version: entrant.arm.version.clone(),
+        version: entrant.version.clone(),
         thread,
         again,
         samples: Vec::new(),
