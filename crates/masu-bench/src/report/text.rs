@@ -164,7 +164,7 @@ fn work(results: &Results) -> String {
     }
 }
 
-/// Rounds from which on the resampled intervals of a whole suite mean what they say.
+/// Rounds from which on the intervals of a whole suite are narrow enough to say much.
 const ENOUGH: usize = 7;
 
 /// What the race was, in lines.

@@ -2,15 +2,16 @@
 //!
 //! Rounds are paired: in each round every arm runs once, so what disturbs the machine
 //! for a while disturbs all of them. The ratio of two arms is therefore taken round by
-//! round; its centre is the median, its interval comes from resampling the rounds.
+//! round; its centre is the median, and its interval holds that of all possible rounds
+//! nineteen times in twenty.
 //! A ratio counts as a difference only if its interval excludes 1 *and* it is larger
 //! than what two entries of the same allocator show, the noise floor. Texts, tables and
 //! plots all go by this one rule.
 
-mod bootstrap;
+mod paired;
 mod verdict;
 
-pub use bootstrap::{Ratio, interval, ratio};
+pub use paired::{Ratio, interval, ratio};
 pub use verdict::{Verdict, noise_floor, verdict};
 
 /// The median; of an even number, the mean of the middle two.

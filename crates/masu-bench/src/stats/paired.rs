@@ -1,12 +1,12 @@
 //! The ratio of two paired series, with its interval.
 //!
-//! The interval comes from resampling the rounds. Of fewer than [`FEW`] rounds there are too few
-//! samples for that, and all of them together span less than what they leave open; there Student's
-//! distribution is used, whose interval is as wide as so few rounds deserve. One round has none.
+//! The interval is that of the median: it lies between two of the sorted rounds as often as coins fall so, whatever
+//! their distribution is. Of fewer than [`FEW`] rounds even the first and the last one leave too much open; there the
+//! interval is Student's, of the mean, which is as wide as so few rounds deserve. One round has none.
 
 use serde::Serialize;
 
-use super::{median, quantile};
+use super::median;
 
 /// A ratio and the interval that holds it with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -28,14 +28,13 @@ impl Ratio {
     }
 }
 
-const RESAMPLES: usize = 2000;
 const TAIL: f64 = 0.025;
 
-/// Rounds from which on resampling gives an interval.
-const FEW: usize = 5;
+/// Rounds from which on the median lies between the first and the last one often enough.
+const FEW: usize = 6;
 
-/// Student's quantiles at `1 - TAIL`, for 2, 3 and 4 rounds.
-const STUDENT: [f64; FEW - 2] = [12.706, 4.303, 3.182];
+/// Student's quantiles at `1 - TAIL`, for 2, 3, 4 and 5 rounds.
+const STUDENT: [f64; FEW - 2] = [12.706, 4.303, 3.182, 2.776];
 
 /// The ratio of `mine` to `theirs`, round by round; none without a common round.
 pub fn ratio(mine: &[f64], theirs: &[f64]) -> Option<Ratio> {
@@ -44,37 +43,38 @@ pub fn ratio(mine: &[f64], theirs: &[f64]) -> Option<Ratio> {
     let centre = median(&logarithms)?;
     let (low, high) = match logarithms.len() {
         1 => (f64::NEG_INFINITY, f64::INFINITY),
-        few @ 2..FEW => {
-            let half = STUDENT[few - 2] * standard_error(&logarithms);
-            (centre - half, centre + half)
-        }
-        _ => resampled(&logarithms),
+        2..FEW => around_mean(&logarithms),
+        _ => around_median(logarithms),
     };
     Some(Ratio { centre: centre.exp(), low: low.exp(), high: high.exp() })
 }
 
-/// How far the mean of so many values may be off.
-fn standard_error(values: &[f64]) -> f64 {
+/// Student's interval. The median of the values lies in it: it is no farther from their mean than their deviation.
+fn around_mean(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (squares / (count - 1.0) / count).sqrt()
+    let half = STUDENT[values.len() - 2] * (squares / (count - 1.0) / count).sqrt();
+    (mean - half, mean + half)
 }
 
-/// The interval of the median of `logarithms`.
-fn resampled(logarithms: &[f64]) -> (f64, f64) {
-    // A fixed seed: the same measurements always give the same report.
-    let mut rng = fastrand::Rng::with_seed(0x6d61_7375);
-    let mut resample = vec![0.0; logarithms.len()];
-    let mut medians: Vec<f64> = (0..RESAMPLES)
-        .filter_map(|_| {
-            resample.fill_with(|| logarithms[rng.usize(..logarithms.len())]);
-            median(&resample)
-        })
-        .collect();
-    medians.sort_by(f64::total_cmp);
-    let tail = |share| quantile(&medians, share).unwrap_or(f64::NAN);
-    (tail(TAIL), tail(1.0 - TAIL))
+/// Between the narrowest interval of two values that holds the median often enough and the next one, which does not: as
+/// Hettmansperger and Sheather interpolate.
+fn around_median(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let (count, last) = (values.len() as f64, values.len() - 1);
+    // How likely no more than `at` values are below the median, and exactly one more.
+    let (mut at, mut fewer) = (0, 0.5f64.powf(count));
+    let mut exactly = fewer * count;
+    while fewer + exactly <= TAIL && at + 1 < last / 2 {
+        fewer += exactly;
+        at += 1;
+        exactly *= (count - at as f64) / (at + 1) as f64;
+    }
+    let (place, inward) = ((at + 1) as f64, (TAIL - fewer) / exactly);
+    let share = (count - place) * inward / (place + (count - 2.0 * place) * inward);
+    let between = |outer: f64, inner: f64| outer + share * (inner - outer);
+    (between(values[at], values[at + 1]), between(values[last - at], values[last - at - 1]))
 }
 
 /// The median of positive values, with the interval that holds it.
@@ -108,17 +108,25 @@ mod tests {
         assert!((ratio.centre - 0.8).abs() < 1e-12 && (ratio.high - ratio.low).abs() < 1e-12);
     }
 
+    /// How many of so many intervals hold the true ratio.
+    fn hits(rounds: usize, of: u64) -> usize {
+        let holds = |seed: &u64| {
+            let mine = series(rounds, 1.2, 0.05, 2 * seed);
+            let theirs = series(rounds, 1.0, 0.05, 2 * seed + 1);
+            let ratio = ratio(&mine, &theirs).unwrap();
+            assert!(ratio.low <= ratio.centre && ratio.centre <= ratio.high, "{ratio:?}");
+            ratio.low <= 1.2 && 1.2 <= ratio.high
+        };
+        (0..of).filter(holds).count()
+    }
+
+    /// Resampling seven rounds would give one that holds it seven times in eight.
     #[test]
     fn the_interval_holds_the_true_ratio_about_as_often_as_it_says() {
-        let hits = (0..200)
-            .filter(|seed| {
-                let mine = series(15, 1.2, 0.05, 2 * seed);
-                let theirs = series(15, 1.0, 0.05, 2 * seed + 1);
-                let ratio = ratio(&mine, &theirs).unwrap();
-                ratio.low <= 1.2 && 1.2 <= ratio.high
-            })
-            .count();
-        assert!((180..=200).contains(&hits), "{hits} of 200");
+        for rounds in [6, 7, 8, 9, 15] {
+            let hits = hits(rounds, 2000);
+            assert!((1870..=1930).contains(&hits), "{rounds} rounds: {hits} of 2000");
+        }
     }
 
     #[test]
@@ -137,20 +145,31 @@ mod tests {
         assert!((many.high - many.low) < (few.high - few.low) / 2.0);
     }
 
-    /// Resampling two rounds would give an interval that misses the truth half of the time.
+    /// Resampling two rounds would give an interval that misses the truth half of the time, and Student's around the
+    /// median, where that is not the mean, holds it less often than it says.
     #[test]
     fn few_rounds_have_the_interval_they_deserve() {
         for rounds in 2..FEW {
-            let hits = (0..400)
-                .filter(|seed| {
-                    let mine = series(rounds, 1.2, 0.05, 2 * seed);
-                    let theirs = series(rounds, 1.0, 0.05, 2 * seed + 1);
-                    let ratio = ratio(&mine, &theirs).unwrap();
-                    ratio.low <= 1.2 && 1.2 <= ratio.high
-                })
-                .count();
-            assert!(hits >= 370, "{rounds} rounds: {hits} of 400");
+            let hits = hits(rounds, 4000);
+            assert!((3760..=3840).contains(&hits), "{rounds} rounds: {hits} of 4000");
         }
+    }
+
+    #[test]
+    fn the_interval_of_few_rounds_is_that_of_their_mean() {
+        let ratio = interval(&[1.0, 1.0, 4.0]).unwrap();
+        let middle = (ratio.low * ratio.high).sqrt();
+        assert!((middle - 4f64.powf(1.0 / 3.0)).abs() < 1e-9, "{ratio:?}");
+        assert!(ratio.low < ratio.centre && ratio.centre == 1.0, "{ratio:?}");
+    }
+
+    /// Of seven, nearly the second and the last but one.
+    #[test]
+    fn the_interval_of_a_median_is_of_its_neighbours() {
+        let ratio = interval(&[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 4096.0]).unwrap();
+        assert!((ratio.centre - 8.0).abs() < 1e-9);
+        assert!((1.6..1.7).contains(&ratio.low), "{ratio:?}");
+        assert!((110.0..125.0).contains(&ratio.high), "{ratio:?}");
     }
 
     #[test]
