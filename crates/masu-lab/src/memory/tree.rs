@@ -29,7 +29,7 @@ pub struct Look {
     pub memory: Memory,
     /// How many processes it has.
     pub processes: usize,
-    /// Processor time of all that live, in seconds.
+    /// Processor time so far, in seconds, of children that have ended too.
     pub processor: f64,
     /// Page faults so far, of children that have ended too.
     pub faults: u64,
@@ -40,20 +40,22 @@ pub fn look(root: u32) -> Option<Look> {
     let mut sum = Look::default();
     let mut single = 0;
     for process in family(root) {
+        // A zombie has no memory, but time that its parent takes over only when it waits for it.
+        let (processor, faults) = spent(process).unwrap_or_default();
+        sum.processor += processor;
+        sum.faults += faults;
         let Some(memory) = process::Memory::of(process) else { continue };
-        single = memory.kib("Rss");
-        if single == 0 {
+        let resident = memory.kib("Rss");
+        if resident == 0 {
             continue;
         }
+        single = resident;
         sum.processes += 1;
         sum.memory.resident += memory.kib("Pss");
         sum.memory.anonymous += memory.kib("Pss_Anon");
         sum.memory.file += memory.kib("Pss_File") + memory.kib("Pss_Shmem");
         sum.memory.lazily_freed += memory.kib("LazyFree");
         sum.memory.huge += memory.kib("AnonHugePages");
-        let (processor, faults) = spent(process).unwrap_or_default();
-        sum.processor += processor;
-        sum.faults += faults;
     }
     if sum.processes == 1 {
         sum.memory.resident = single;
@@ -62,11 +64,14 @@ pub fn look(root: u32) -> Option<Look> {
     (sum.processes > 0).then_some(sum)
 }
 
-/// User and system time of all threads of a process, in seconds, and the pages that it faulted in with
-/// those of its children that it has waited for.
+/// User and system time of all threads of a process, in seconds, and the pages that it faulted in, both with those of
+/// its children that it has waited for.
 fn spent(process: u32) -> Option<(f64, u64)> {
     let stat = process::stat(process)?;
-    let seconds = (stat.utime + stat.stime) as f64 / rustix::param::clock_ticks_per_second() as f64;
+    // Signed, as the kernel has them.
+    let children = (stat.cutime + stat.cstime).max(0) as u64;
+    let ticks = stat.utime + stat.stime + children;
+    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
     Some((seconds, stat.minflt + stat.cminflt))
 }
 
@@ -93,6 +98,24 @@ mod tests {
         assert_eq!(tree.processes, 3);
         assert!(tree.memory.resident >= tree.memory.anonymous + tree.memory.file);
         assert_eq!(look(child.id()), None);
+    }
+
+    /// Or a server whose workers end under load would have had less time after it than before.
+    #[test]
+    fn what_a_child_spent_that_has_ended_is_not_lost() {
+        let work = "i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done";
+        let shell = format!("({work}); echo; sleep 60 & wait");
+        let mut child =
+            Command::new("sh").args(["-c", &shell]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let spent = look(child.id()).unwrap().processor;
+        for one in family(child.id()).into_iter().rev() {
+            let pid = rustix::process::Pid::from_raw(one as i32).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        child.wait().unwrap();
+        assert!(spent >= 0.05, "{spent}");
     }
 
     #[test]
