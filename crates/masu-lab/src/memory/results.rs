@@ -224,7 +224,7 @@ pub struct Served {
     pub failed: Option<String>,
     /// Requests answered, of those that count.
     pub requests: u64,
-    /// Requests that failed.
+    /// Requests that failed, of those that count.
     #[serde(default)]
     pub errors: u64,
     /// How the first of them did.

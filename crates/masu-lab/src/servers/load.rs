@@ -39,9 +39,9 @@ pub fn latencies() -> Result<Latencies> {
 
 /// What became of the planned requests.
 pub struct Outcome {
-    /// From the planned start to the end of the answer.
+    /// From the planned start to the end of the answer, of requests that were answered or never sent.
     pub latencies: Latencies,
-    /// Requests whose answer was none or a failure.
+    /// Requests whose answer was none or a failure: a refusal is soon there, and no latency.
     pub errors: u64,
     /// The first of these.
     pub first_error: Option<String>,
@@ -90,6 +90,7 @@ pub fn open(
                 errors.fetch_add(1, Ordering::Relaxed);
                 let mut first = first_error.lock().unwrap_or_else(|lock| lock.into_inner());
                 first.get_or_insert(format!("{error:#}"));
+                continue;
             }
             taken.saturating_record((began.elapsed() - start).as_nanos() as u64);
         }
@@ -198,7 +199,8 @@ mod tests {
         let starts = even(100, Duration::from_millis(5));
         let outcome = open(&mut clients, &starts, 0, Duration::from_secs(60)).unwrap();
         assert_eq!(*asked.lock().unwrap(), (0..100).collect::<Vec<_>>());
-        assert_eq!((outcome.latencies.len(), outcome.unsent), (100, 0));
+        // The refused one has none.
+        assert_eq!((outcome.latencies.len(), outcome.unsent), (99, 0));
         let late = |ms: u64| outcome.latencies.count_between(ms * 1_000_000, LONGEST);
         // Planned 0, 5, .., 245 ms after the stall's begin, they wait for 250, 245, .., 5 ms.
         assert!(late(240) >= 2, "{}", late(240));

@@ -32,6 +32,36 @@ struct Latencies {
     failed: (u64, Option<String>),
 }
 
+impl Latencies {
+    /// None yet.
+    fn new() -> Result<Self> {
+        Ok(Latencies { thirds: [empty()?, empty()?, empty()?], failed: (0, None) })
+    }
+
+    /// Notes what was answered after that part of the time, unless it was in the warm-up. A failure has no latency.
+    fn note(&mut self, part: f64, took: Duration, answer: Result<()>) {
+        let counted = (part - WARM_UP) / (1.0 - WARM_UP);
+        if counted < 0.0 {
+            return;
+        }
+        match answer {
+            Ok(()) => {
+                let third = ((counted * 3.0) as usize).min(2);
+                self.thirds[third].saturating_record(took.as_micros() as u64);
+            }
+            Err(error) => {
+                self.failed.0 += 1;
+                self.failed.1.get_or_insert(format!("{error:#}"));
+            }
+        }
+    }
+}
+
+/// No latencies.
+fn empty() -> Result<Histogram<u64>> {
+    Histogram::new_with_bounds(1, 120_000_000, 3).map_err(|error| anyhow!("{error}"))
+}
+
 /// What is known of a server besides latencies.
 #[derive(Default)]
 struct Watched {
@@ -105,10 +135,7 @@ fn visit(
     stop: &AtomicBool,
     mut after: impl FnMut(usize),
 ) -> Result<Vec<Latencies>> {
-    let empty =
-        || Histogram::new_with_bounds(1, 120_000_000, 3).map_err(|error| anyhow!("{error}"));
-    let one = |_| Ok(Latencies { thirds: [empty()?, empty()?, empty()?], failed: (0, None) });
-    let mut latencies = servers.iter().map(one).collect::<Result<Vec<_>>>()?;
+    let mut latencies = servers.iter().map(|_| Latencies::new()).collect::<Result<Vec<_>>>()?;
     for turn in 0.. {
         let request = Request::numbered(turn * load.concurrency as u64 + thread as u64);
         for at in order(turn, servers.len()) {
@@ -117,16 +144,7 @@ fn visit(
             let answer = client::ask(&servers[at].socket, &request);
             let took = begun.elapsed();
             let part = began.elapsed().as_secs_f64() / load.lasting.as_secs_f64();
-            let counted = (part - WARM_UP) / (1.0 - WARM_UP);
-            if counted >= 0.0 {
-                let third = ((counted * 3.0) as usize).min(2);
-                latencies[at].thirds[third].saturating_record(took.as_micros() as u64);
-            }
-            if let Err(error) = answer {
-                let failed = &mut latencies[at].failed;
-                failed.0 += 1;
-                failed.1.get_or_insert(format!("{error:#}"));
-            }
+            latencies[at].note(part, took, answer.map(drop));
             // All have their answers; only one looks, and the others wait for it at the next step.
             barrier.wait();
             after(at);
@@ -159,8 +177,6 @@ fn summarise<'a>(
     look: Look,
     threads: impl Iterator<Item = &'a Latencies>,
 ) -> Result<()> {
-    let empty =
-        || Histogram::<u64>::new_with_bounds(1, 120_000_000, 3).map_err(|error| anyhow!("{error}"));
     let mut whole = empty()?;
     let mut thirds = [empty()?, empty()?, empty()?];
     let mut failures = None;
@@ -193,6 +209,20 @@ fn summarise<'a>(
 mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
+
+    #[test]
+    fn what_fails_has_no_latency_and_counts_where_answers_do() {
+        let mut latencies = Latencies::new().unwrap();
+        let mut note = |part, answer| latencies.note(part, Duration::from_millis(1), answer);
+        note(0.05, Ok(()));
+        note(0.05, Err(anyhow!("still starting")));
+        note(0.5, Ok(()));
+        note(0.5, Err(anyhow!("refused")));
+        note(1.2, Ok(()));
+        let counts = latencies.thirds.each_ref().map(|third| third.len());
+        assert_eq!(counts, [0, 1, 1]);
+        assert_eq!(latencies.failed, (1, Some("refused".into())));
+    }
 
     #[test]
     fn every_turn_visits_every_server_once_and_everybody_follows_everybody() {
