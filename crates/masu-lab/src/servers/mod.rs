@@ -5,8 +5,8 @@
 //! beforehand (`load`), at shares of that rate.
 //!
 //! A cell is a service on an allocator: start, proof of the allocator, warm-up, the levels one after the other, and
-//! five seconds of rest or more. The rest of one is spent while the next one, of another program, is loaded: a server
-//! at rest takes no processor time, and it is read and ends only when the next one's levels are over. So two neighbours
+//! five seconds of rest. The rest of one is spent while the next one, of another program, is loaded: a server at rest
+//! takes no processor time. Its memory is read beside that load, and it ends when that is over. So two neighbours
 //! of the list of services are measured in turn, allocator after allocator, in an order that rotates and reverses from
 //! round to round.
 
@@ -18,6 +18,7 @@ mod results;
 mod server;
 mod services;
 
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -31,7 +32,7 @@ use crate::memory::interrupt;
 use crate::memory::results::When;
 use plan::Plan;
 use results::{Measured, Ran, Results};
-use server::{Server, prepare};
+use server::{REST, Server, prepare};
 use services::Service;
 
 /// The allocators, as far as they were built; masu and glibc there must be.
@@ -192,7 +193,8 @@ struct Able {
 struct Resting<'a> {
     server: Server<'a>,
     program: &'static str,
-    since: Instant,
+    /// Its memory at the end of the rest.
+    rested: JoinHandle<Result<u64>>,
     /// Where its results are, and what they are so far.
     place: usize,
     ran: Ran,
@@ -276,13 +278,13 @@ impl<'a> Suite<'a> {
         }
         let allocator = &self.allocators[number];
         let loaded = self.under_load(one, allocator, round);
-        let since = Instant::now();
+        let loaded = loaded.map(|(server, levels)| (server.rest(REST), server, levels));
         self.end(resting)?;
         match loaded {
-            Ok((server, levels)) => {
+            Ok((rested, server, levels)) => {
                 let ran = server.ran(number, round, levels);
                 let (program, place) = (one.service.program, one.place);
-                Ok(Some(Resting { server, program, since, place, ran }))
+                Ok(Some(Resting { server, program, rested, place, ran }))
             }
             Err(error) => {
                 interrupt::check()?;
@@ -323,13 +325,14 @@ impl<'a> Suite<'a> {
 
     /// Ends a rest.
     fn end(&mut self, resting: Option<Resting>) -> Result<()> {
-        let Some(mut resting) = resting else { return Ok(()) };
-        match resting.server.rested(resting.since) {
-            Ok(kib) => resting.ran.rest_kib = kib,
-            Err(error) => resting.ran.failed = Some(format!("{error:#}")),
+        let Some(Resting { server, rested, place, mut ran, .. }) = resting else { return Ok(()) };
+        match rested.join().expect("looking does not panic") {
+            Ok(kib) => ran.rest_kib = kib,
+            Err(error) => ran.failed = Some(format!("{error:#}")),
         }
+        drop(server);
         interrupt::check()?;
-        self.results.services[resting.place].runs.push(resting.ran);
+        self.results.services[place].runs.push(ran);
         Ok(())
     }
 }

@@ -69,8 +69,8 @@ fn page(results: &Results) -> Result<String> {
     text += "One server at a time is loaded at shares of the rate that glibc sustains, with the same requests on every \
              allocator. Latencies count from the planned start of a request, so a stall delays all that should have \
              begun in it. Processor time is that of all processes of the server. Memory is `Rss` of one process; of several, \
-             the sum of their `Pss`. *After rest* is at least five seconds after the last request: mostly when the next service \
-             has had its load. Medians of the rounds; in brackets the ratio to the best of the row. *spread* is how far the \
+             the sum of their `Pss`. *After rest* is five seconds after the last request, beside the load of the next service. \
+             Medians of the rounds; in brackets the ratio to the best of the row. *spread* is how far the \
              rounds of one allocator lie apart. [How it is measured](README.md#how-busy-servers-are-measured).\n\n";
     let versions = results.allocators.iter().map(|(name, version)| format!("{name} {version}"));
     writeln!(text, "Allocators: {}.\n", versions.collect::<Vec<_>>().join(", "))?;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,7 +20,7 @@ use crate::memory::interrupt;
 use crate::memory::stage::end_group;
 use crate::memory::tree::{self, Look};
 
-/// How long a server rests before its memory is read again, at least.
+/// How long a server rests before its memory is read again.
 pub const REST: Duration = Duration::from_secs(5);
 
 /// Between two looks at a server's memory under load.
@@ -74,15 +74,7 @@ impl<'a> Server<'a> {
 
     /// Every process of it is on the allocator, and on none of the others.
     pub fn prove(&self) -> Result<()> {
-        let root = self.child.id();
-        for process in family(root) {
-            let proof = self.allocator.prove(process);
-            // One that is about to end has no maps any more; one that is still there must have.
-            if process == root || tree::look(process).is_some() {
-                proof?;
-            }
-        }
-        Ok(())
+        prove(self.child.id(), self.allocator)
     }
 
     /// How many requests a second it answers at most, with all connections busy.
@@ -138,14 +130,17 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Lets it rest, and reads its memory.
-    pub fn rested(&self, since: Instant) -> Result<u64> {
-        while since.elapsed() < REST {
-            interrupt::check()?;
-            thread::sleep(Duration::from_millis(50));
-        }
-        self.prove()?;
-        Ok(look(self.child.id())?.memory.resident)
+    /// Lets it rest for that long from now on, and then reads its memory, whatever else is done meanwhile.
+    pub fn rest(&self, lasting: Duration) -> JoinHandle<Result<u64>> {
+        let (root, allocator, since) = (self.child.id(), self.allocator.clone(), Instant::now());
+        thread::spawn(move || {
+            while since.elapsed() < lasting {
+                interrupt::check()?;
+                thread::sleep(Duration::from_millis(50));
+            }
+            prove(root, &allocator)?;
+            Ok(look(root)?.memory.resident)
+        })
     }
 
     /// What there is to say of its time under load.
@@ -169,6 +164,18 @@ pub fn end(child: &mut Child) {
         let _ = kill_process(process, Signal::TERM);
     }
     end_group(child);
+}
+
+/// Every process of that family is on the allocator, and on none of the others.
+fn prove(root: u32, allocator: &Allocator) -> Result<()> {
+    for process in family(root) {
+        let proof = allocator.prove(process);
+        // One that is about to end has no maps any more; one that is still there must have.
+        if process == root || tree::look(process).is_some() {
+            proof?;
+        }
+    }
+    Ok(())
 }
 
 fn look(root: u32) -> Result<Look> {
