@@ -32,6 +32,11 @@ pub const PEERS: [&str; 7] =
 /// as there are peers.
 const COPIES: usize = 6;
 
+/// What the committed pages are of.
+const ROUNDS: usize = 7;
+const SUBJECT: &str = "masu";
+const SEED: u64 = 1;
+
 /// What can be asked for.
 #[derive(Args)]
 pub struct Options {
@@ -50,7 +55,7 @@ pub struct Options {
     #[arg(long, value_name = "T", value_parser = duration)]
     time: Option<Duration>,
     /// How often each workload runs on each allocator.
-    #[arg(long, value_name = "N", default_value_t = 7)]
+    #[arg(long, value_name = "N", default_value_t = ROUNDS)]
     rounds: usize,
     /// A factor on the workloads' work; that of programs is fixed [default: each workload's own,
     /// so that none is over in a few milliseconds].
@@ -61,13 +66,13 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', value_name = "A,..", value_parser = arm_name)]
     against: Vec<String>,
     /// The allocator that is compared.
-    #[arg(long, value_name = "A", default_value = "masu")]
+    #[arg(long, value_name = "A", default_value = SUBJECT)]
     subject: String,
     /// Compare the programs that have an allocator linked in, musl's malloc among them.
     #[arg(long, conflicts_with_all = ["against", "subject"])]
     linked: bool,
     /// Where the workloads' random choices start.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = SEED)]
     seed: u64,
     /// Give a run up after so long.
     #[arg(long, value_name = "T", value_parser = duration, default_value = "60s")]
@@ -83,7 +88,8 @@ pub struct Options {
     #[arg(long)]
     no_scale_model: bool,
     /// Write STEM.json, STEM.md and STEM.html [default for suites: the tables as docs/benchmarks/SUITE.md
-    /// or linked.md, the others below results].
+    /// or linked.md, the others below results; all of them below results, as SUITE-otherwise, if something
+    /// but the time is not as usual].
     #[arg(long, value_name = "STEM")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -216,20 +222,37 @@ impl Options {
         Ok((arms, absent))
     }
 
-    /// Prints the report and writes the files.
-    fn show(&self, results: &Results, is_suite: bool) -> Result<()> {
-        let name = match self.linked {
+    /// Whether everything but the time is as in the committed pages.
+    fn is_usual(&self) -> bool {
+        let is_plain =
+            self.against.is_empty() && self.scale.is_none() && self.null_copies.is_none();
+        let is_whole = self.instructions.is_none() && !self.no_scale_model;
+        let raced = (self.rounds, self.subject.as_str(), self.seed);
+        is_plain && is_whole && raced == (ROUNDS, SUBJECT, SEED)
+    }
+
+    /// Where files go that nobody named, if they go anywhere.
+    fn usual(&self, is_suite: bool) -> Files {
+        let mut name = match self.linked {
             true => "linked".into(),
             false => self.suite.join("-"),
         };
+        let mut pages = "docs/benchmarks";
+        if !self.is_usual() {
+            (name, pages) = (name + "-otherwise", RAW);
+        }
         let file = |usual: &str, extension: &str| {
             let usual = || is_suite.then(|| paths::workspace().join(usual).join(&name));
             let stem = self.out.clone().or_else(usual)?;
             Some(PathBuf::from(format!("{}.{extension}", stem.display())))
         };
         let (json, html) = (file(RAW, "json"), file(RAW, "html"));
-        let files = Files { json, md: file("docs/benchmarks", "md"), html, svg: None };
-        files.write(results)?;
+        Files { json, md: file(pages, "md"), html, svg: None }
+    }
+
+    /// Prints the report and writes the files.
+    fn show(&self, results: &Results, is_suite: bool) -> Result<()> {
+        self.usual(is_suite).write(results)?;
         self.files.write(results)?;
         print(results);
         Ok(())
@@ -343,5 +366,31 @@ mod tests {
             good.unwrap_or_else(|error| panic!("{error}")).options.suite,
             ["larson", "bash"]
         );
+    }
+
+    /// A race of other allocators, or of fewer rounds, is no newer version of the page.
+    #[test]
+    fn only_the_usual_race_takes_the_place_of_a_committed_page() {
+        let page = |arguments: &[&str]| {
+            let cli = Cli::try_parse_from(["race"].iter().chain(arguments));
+            let files = cli.unwrap_or_else(|error| panic!("{error}")).options.usual(true);
+            let [json, page] = [files.json, files.md].map(Option::unwrap);
+            let below = |file: PathBuf| {
+                file.strip_prefix(paths::workspace()).unwrap_or(&file).display().to_string()
+            };
+            [below(json), below(page)]
+        };
+        let usual = ["results/full.json", "docs/benchmarks/full.md"];
+        assert_eq!(page(&[]), usual);
+        assert_eq!(page(&["--time", "15m"]), usual);
+        let linked = ["results/linked.json", "docs/benchmarks/linked.md"];
+        assert_eq!(page(&["--suite", "workloads", "--linked"]), linked);
+        let otherwise = ["results/full-otherwise.json", "results/full-otherwise.md"];
+        for arguments in
+            [["--against", "glibc"], ["--rounds", "2"], ["--scale", "0.1"], ["--seed", "2"]]
+        {
+            assert_eq!(page(&arguments), otherwise, "{arguments:?}");
+        }
+        assert_eq!(page(&["--rounds", "2", "--out", "/a/b"]), ["/a/b.json", "/a/b.md"]);
     }
 }
