@@ -15,7 +15,7 @@ pub fn write(results: &Results, files: &Files) -> Result<()> {
     writeln!(text, "{}\n", machine(results, "masu-lab memory"))?;
     text += "Memory in MiB: `Rss` of one process; of several, their proportional shares, so that what they \
              share counts once. Medians of the rounds. *× live*: over what the program holds by its own \
-             account. *mean* and *peak* are over the whole run; page \
+             account; Redis counts what blocks can hold, so coarser size classes make it more. *mean* and *peak* are over the whole run; page \
              faults are those by the last mark, instructions those in user mode of all processes, to their end. Every process was proven, by its mappings, \
              to be on its allocator and on none of the others.\n\n";
     let versions = results.allocators.iter().map(|(name, version)| format!("{name} {version}"));
