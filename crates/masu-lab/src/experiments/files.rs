@@ -43,6 +43,13 @@ impl Files {
         Ok(path)
     }
 
+    /// Those of what may be only a first look (`--quick`): unless somebody named a directory all of it goes below
+    /// results, where it replaces no page and no figures that one is made of.
+    pub fn first_look(&self, is_one: bool) -> Self {
+        let quick = || paths::workspace().join(RAW).join("quick");
+        Files { out: self.out.clone().or_else(|| is_one.then(quick)) }
+    }
+
     /// Whether somebody named a directory.
     pub fn are_elsewhere(&self) -> bool {
         self.out.is_some()
@@ -99,4 +106,18 @@ pub fn markdown(header: &[String], rows: &[Vec<String>]) -> String {
         table.add_row(cells);
     }
     table.to_string() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_first_look_replaces_no_page() {
+        let usual = Files { out: None };
+        assert_eq!(usual.first_look(false).out, None);
+        assert_eq!(usual.first_look(true).out, Some(paths::workspace().join("results/quick")));
+        let named = Files { out: Some("/a".into()) };
+        assert_eq!(named.first_look(true).out, named.out);
+    }
 }

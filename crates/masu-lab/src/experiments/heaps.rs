@@ -37,7 +37,7 @@ pub struct Options {
     /// How many nodes
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     nodes: usize,
-    /// Three rounds of a tenth of the nodes, to see that it works: a second
+    /// Three rounds of a tenth of the nodes, to see that it works: a second; all files go to results/quick
     #[arg(long)]
     quick: bool,
     #[command(flatten)]
@@ -130,8 +130,9 @@ pub fn run(options: &Options) -> Result<()> {
     let results = Results { date, machine, nodes, ways, threads };
     let text = report(&results);
     println!("{text}");
-    options.files.json("heaps.json", &results)?;
-    options.files.text("heaps.md", &text)
+    let files = options.files.first_look(options.quick);
+    files.json("heaps.json", &results)?;
+    files.text("heaps.md", &text)
 }
 
 /// Makes a list and lets go of it. Returns nanoseconds per node for each.

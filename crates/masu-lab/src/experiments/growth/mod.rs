@@ -60,7 +60,8 @@ pub struct Options {
     /// How often each contestant runs; by default 7 times, with --quick 3 times
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
-    /// Smaller inputs and the two peers that it is about, jemalloc and mimalloc: a minute or two each
+    /// Smaller inputs and the two peers that it is about, jemalloc and mimalloc: a minute or two each;
+    /// all files go to results/quick
     #[arg(long)]
     quick: bool,
     /// The allocators besides masu and glibc; by default every peer that was built
@@ -124,9 +125,10 @@ fn one(options: &Options, experiment: Experiment) -> Result<()> {
     let text = report::markdown(&contest, &results, &begun);
     println!("{text}");
     let file = |ending: &str| format!("growth/{}.{ending}", contest.name);
-    options.files.text(&file("md"), &text)?;
-    options.files.json(&file("json"), &report::raw(&contest, &results, &begun))?;
-    plot::bars(&options.files.path(&file("svg"))?, &contest, &results)
+    let files = options.files.first_look(options.quick);
+    files.text(&file("md"), &text)?;
+    files.json(&file("json"), &report::raw(&contest, &results, &begun))?;
+    plot::bars(&files.path(&file("svg"))?, &contest, &results)
 }
 
 /// The interfaces by which a buffer may grow that an arm offers.

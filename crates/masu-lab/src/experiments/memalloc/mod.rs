@@ -35,7 +35,7 @@ pub struct Options {
     /// How often a thousand batches are timed in all, for each store, pattern and size
     #[arg(long, value_name = "N", default_value_t = 100)]
     iterations: u32,
-    /// A first look in about two minutes: six iterations in two rounds
+    /// A first look in about two minutes: six iterations in two rounds; all files go to results/quick
     #[arg(long)]
     quick: bool,
     /// What the machine is called in the files
@@ -189,7 +189,7 @@ pub fn run(options: Options) -> Result<()> {
         rounds,
     };
     let statistics = output::statistics(&results);
-    let files = &options.files;
+    let files = &options.files.first_look(options.quick);
     files.json("memalloc-bench.json", &(about, &statistics))?;
     files.raw_text("memalloc-bench/stats.csv", &output::csv(&statistics))?;
     let parquet = format!("memalloc-bench/benchmark_{}.parquet", results.platform);

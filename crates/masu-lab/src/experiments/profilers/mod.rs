@@ -41,7 +41,7 @@ pub struct Options {
     /// How often each program runs in each way, if twelve minutes suffice
     #[arg(long, value_name = "N", default_value_t = 15)]
     rounds: usize,
-    /// Three rounds of a fifth of the work: two minutes
+    /// Three rounds of a fifth of the work: two minutes; all files go to results/quick
     #[arg(long)]
     quick: bool,
     /// Only these programs; without --out their figures are only printed
@@ -180,8 +180,9 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.only.is_empty() && !options.files.are_elsewhere() {
         return Ok(());
     }
-    options.files.json("profilers.json", &results)?;
-    options.files.text("profilers.md", &page)
+    let files = options.files.first_look(options.quick);
+    files.json("profilers.json", &results)?;
+    files.text("profilers.md", &page)
 }
 
 /// The median of the pairs' ratios of processor time. Of an even number the middle is taken of logarithms: if whoever

@@ -26,7 +26,7 @@ pub struct Options {
     /// How often each program runs on each allocator; 7 take some three minutes after the builds
     #[arg(long, value_name = "N", default_value_t = 7)]
     rounds: usize,
-    /// A first look in a minute after the builds: three rounds of a fifth of the work
+    /// A first look in a minute after the builds: three rounds of a fifth of the work; all files go to results/quick
     #[arg(long)]
     quick: bool,
     /// Only these allocators
@@ -124,7 +124,7 @@ pub fn run(mut options: Options) -> Result<()> {
     for (program, _) in PROGRAMS {
         measure(&mut results, program, &options)?;
     }
-    println!("{}", report::write(&results, &options.files)?);
+    println!("{}", report::write(&results, &options.files.first_look(options.quick))?);
     Ok(())
 }
 
