@@ -11,6 +11,7 @@ use masu_bench::work;
 use crate::arm::Arm;
 use crate::experiments::child;
 use crate::progress::Progress;
+use crate::race::plan;
 use crate::stats::median;
 
 /// When a run is given up.
@@ -145,11 +146,7 @@ pub fn run(contest: &Contest, rounds: usize) -> Result<Results> {
     let mut results: Results = (0..entries).map(|_| Ok(Vec::new())).collect();
     let progress = Progress::new(entries * rounds);
     for round in 0..rounds {
-        let mut order: Vec<usize> = (0..entries).map(|n| (n + round / 2) % entries).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for entry in order {
+        for entry in plan::order(entries, round, 0) {
             let contestant = contest.contestants.get(entry).unwrap_or(&contest.contestants[0]);
             progress.step(format!("round {} {}", round + 1, contestant.label));
             if let Ok(runs) = &mut results[entry] {

@@ -265,17 +265,17 @@ fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
     let masu = arm::masu()?;
     let file = place.join("samples.prof");
     let (mut more, mut samples) = (Vec::new(), 0);
-    for _ in 0..rounds.max(5) {
+    for round in 0..rounds.max(5) {
         let mut took = [0.0; 2];
-        for (is_sampled, took) in [false, true].into_iter().zip(&mut took) {
+        for sampled in [round % 2, (round + 1) % 2] {
             let mut command = Command::new(&program[0]);
             command.args(&program[1..]).stdin(Stdio::null());
             masu.apply(&mut command);
-            if is_sampled {
+            if sampled == 1 {
                 command.env("MASU_PROF", "1").env("MASU_PROF_RATE", FINE.to_string());
                 command.env("MASU_PROF_FILE", &file);
             }
-            *took = cpu(&child::run(command, None, LIMIT)?);
+            took[sampled] = cpu(&child::run(command, None, LIMIT)?);
         }
         more.push(took[1] - took[0]);
         let text = fs::read_to_string(&file).context("the profile was not written")?;
