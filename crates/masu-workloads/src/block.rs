@@ -9,7 +9,8 @@
 //! free and in a program with an allocator linked in is that one.
 //!
 //! So every page of a block is really used, the cost of writing stays small against the
-//! allocator's, and two overlapping blocks are found out when one is given back.
+//! allocator's, and two overlapping blocks are found out when one is given back. Of the pages
+//! in between one is looked at then, the one that the tag says.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, realloc};
 use std::hint::black_box;
@@ -94,13 +95,26 @@ impl Block {
         let start = unsafe { realloc(self.start.as_ptr(), layout(old), new.size()) };
         self.start = NonNull::new(start).expect("out of memory");
         self.length = length;
-        let kept = old.min(length);
-        for place in marks(old).take_while(|place| place + WORD < kept) {
-            // SAFETY: `place` is inside both the old and the new length, and was written.
-            let found = unsafe { *self.start.as_ptr().add(place) };
-            assert_eq!(found, self.tag as u8, "resizing lost the contents at byte {place}");
+        self.check_kept(old);
+        self.write(old.min(length));
+    }
+
+    /// Checks what it must have kept of the `old` bytes that it had.
+    fn check_kept(&self, old: usize) {
+        let (start, kept) = (self.start.as_ptr(), old.min(self.length));
+        // SAFETY: these places are inside both the old and the new length, and were written (invariant 2).
+        unsafe {
+            let first = start.cast::<u64>().read_unaligned();
+            assert_eq!(first, self.tag, "resizing lost the start");
+            for place in marks(old).take_while(|place| place + WORD < kept) {
+                let found = *start.add(place);
+                assert_eq!(found, self.tag as u8, "resizing lost the contents at byte {place}");
+            }
+            if kept == old && old >= 2 * WORD {
+                let last = start.add(old - WORD).cast::<u64>().read_unaligned();
+                assert!(last == self.tag ^ old as u64, "resizing lost the end");
+            }
         }
-        self.write(kept);
     }
 }
 
@@ -151,7 +165,7 @@ impl<S: Source> Block<S> {
 
     fn check(&self) {
         let start = self.start.as_ptr();
-        // SAFETY: invariants 1 and 2: these words are inside and were written.
+        // SAFETY: invariants 1 and 2: these places are inside and were written; the page is one of `marks`.
         unsafe {
             let first = start.cast::<u64>().read_unaligned();
             assert_eq!(first, self.tag, "the start of a block was overwritten");
@@ -159,6 +173,12 @@ impl<S: Source> Block<S> {
                 let last = start.add(self.length - WORD).cast::<u64>().read_unaligned();
                 let whole = last == self.tag ^ self.length as u64;
                 assert!(whole, "the end of a block was overwritten");
+            }
+            // One page of those in between, as looking at all of them would take longer than what is measured.
+            let pages = self.length.saturating_sub(WORD + 1) / PAGE;
+            if let Some(page) = (self.tag as usize).checked_rem(pages) {
+                let found = *start.add((page + 1) * PAGE);
+                assert_eq!(found, self.tag as u8, "a page of a block was overwritten");
             }
         }
     }
@@ -196,6 +216,35 @@ mod tests {
             block.check();
         }
         assert_eq!(block.release(), 0x1234_5678_9abc_def0);
+    }
+
+    #[test]
+    #[should_panic(expected = "a page of a block was overwritten")]
+    fn a_page_that_was_emptied_is_found() {
+        let block = Block::new(3 * PAGE, 0x1234_5678_9abc_def1);
+        for place in marks(3 * PAGE) {
+            // SAFETY: inside the block.
+            unsafe { block.start.as_ptr().add(place).write(0) };
+        }
+        block.release();
+    }
+
+    #[test]
+    fn the_page_that_is_looked_at_is_one_that_was_written() {
+        for length in [4104, 4105, 8200, 8201, 12_296, 100_000] {
+            for tag in 0..30 {
+                assert_eq!(Block::new(length, tag).release(), tag);
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "resizing lost the start")]
+    fn a_start_that_resizing_lost_is_found() {
+        let block = Block::new(64, 1);
+        // SAFETY: inside the block.
+        unsafe { block.start.as_ptr().write(0xff) };
+        block.check_kept(64);
     }
 
     #[test]
