@@ -46,9 +46,29 @@ fn run(input: &Input) -> Outcome {
         } else {
             sum
         };
-        checksum = checksum.rotate_left(1) ^ result[result.len() / 2] ^ result[0];
+        checksum = checksum.rotate_left(1) ^ of_each_page(&result);
         arrays[place] = result;
     }
     let ends = arrays.iter().map(|array| array[array.len() - 1]);
     Outcome::of(ends.fold(checksum, |sum, end| sum.rotate_left(1) ^ end))
+}
+
+/// A number for each page, since one result depends on nothing but its own place. That is soon looked at.
+fn of_each_page(array: &[u64]) -> u64 {
+    array.iter().step_by(509).fold(0, |sum, number| sum.rotate_left(1) ^ number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_was_emptied_changes_the_number() {
+        let array: Vec<u64> = (1..4096).collect();
+        for page in 0..8 {
+            let mut emptied = array.clone();
+            emptied.iter_mut().skip(page * 512).take(512).for_each(|number| *number = 0);
+            assert_ne!(of_each_page(&emptied), of_each_page(&array), "page {page}");
+        }
+    }
 }

@@ -96,7 +96,8 @@ fn check(batch: &Batch) -> u64 {
     assert_eq!(sum, batch.sum, "a column changed");
     assert_eq!(batch.present.length, numbers.len().div_ceil(8), "a column lost rows");
     let spaces = batch.text.bytes().iter().filter(|byte| **byte == b' ').count();
-    sum ^ spaces as u64
+    let present: u64 = batch.present.bytes().iter().map(|byte| u64::from(*byte)).sum();
+    sum ^ spaces as u64 ^ present << 32
 }
 
 impl Buffer {

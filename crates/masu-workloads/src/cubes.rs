@@ -54,5 +54,6 @@ fn run(input: &Input) -> Outcome {
         checksum = checksum.rotate_left(1) ^ result[0][0] ^ result.len() as u64;
         covers[one] = if rng.u8(..3) == 0 { fresh(&mut rng) } else { result };
     }
-    Outcome::of(covers.iter().flatten().fold(checksum, |sum, cube| sum.rotate_left(1) ^ cube[0]))
+    let words = covers.iter().flatten().flat_map(|cube| cube.iter());
+    Outcome::of(words.fold(checksum, |sum, word| sum.rotate_left(1) ^ word))
 }

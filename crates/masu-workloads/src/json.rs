@@ -48,15 +48,31 @@ fn run(input: &Input) -> Outcome {
     Outcome::of(checksum)
 }
 
-/// The bytes of all text in a tree, and its numbers.
+/// The sum of all letters in a tree, and of its numbers.
 fn weight(value: &Value) -> u64 {
     match value {
-        Value::String(text) => text.len() as u64,
+        Value::String(text) => letters(text),
         Value::Number(number) => number.as_u64().unwrap_or(0),
         Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(fields) => {
-            fields.iter().map(|(key, item)| key.len() as u64 + weight(item)).sum()
-        }
+        Value::Object(fields) => fields.iter().map(|(key, item)| letters(key) + weight(item)).sum(),
         _ => 0,
+    }
+}
+
+fn letters(text: &str) -> u64 {
+    text.bytes().map(u64::from).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_letter_is_another_weight() {
+        let weight = |text: &str| weight(&serde_json::from_str(text).unwrap());
+        let usual = weight(r#"{"number": 3, "words": ["one", "two"]}"#);
+        assert_ne!(weight(r#"{"number": 3, "words": ["one", "twi"]}"#), usual);
+        assert_ne!(weight(r#"{"number": 3, "wards": ["one", "two"]}"#), usual);
+        assert_ne!(weight(r#"{"number": 4, "words": ["one", "two"]}"#), usual);
     }
 }

@@ -83,8 +83,9 @@ fn run<M: Map>(input: &Input) -> Outcome {
         for _ in 0..2 {
             for _ in 0..entries {
                 let number = rng.u32(..entries);
-                let value = "v".repeat(rng.usize(1..longest));
+                let value = letter(number).repeat(rng.usize(1..longest));
                 if let Some(old) = map.put(format!("/path/to/entry/{number}"), value) {
+                    assert!(old.ends_with(letter(number)), "a value changed");
                     checksum = checksum.rotate_left(1) ^ old.len() as u64;
                 }
             }
@@ -100,4 +101,10 @@ fn run<M: Map>(input: &Input) -> Outcome {
         checksum = checksum.rotate_left(7) ^ map.count() as u64;
     }
     Outcome::of(checksum)
+}
+
+/// What the values of a key are made of.
+pub fn letter(number: u32) -> &'static str {
+    let place = number as usize % 26;
+    &"abcdefghijklmnopqrstuvwxyz"[place..=place]
 }

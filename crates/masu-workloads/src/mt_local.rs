@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::maps::letter;
 use super::team;
 use super::{Input, Outcome, Workload};
 
@@ -30,14 +31,17 @@ fn work(input: &Input, number: u64) -> u64 {
         for step in 0..input.scaled(120_000) as u32 {
             let key = rng.u64(..60_000);
             tree.entry(key).or_default().push(step);
-            let text = "v".repeat(rng.usize(1..80));
-            if let Some(old) = map.insert(format!("key-{}", rng.u64(..30_000)), text) {
+            let (length, number) = (rng.usize(1..80), rng.u32(..30_000));
+            let text = letter(number).repeat(length);
+            if let Some(old) = map.insert(format!("key-{number}"), text) {
+                assert!(old.ends_with(letter(number)), "a value changed");
                 checksum = checksum.wrapping_add(old.len() as u64);
             }
             if step % 4 == 3
                 && let Some((key, steps)) = tree.pop_first()
             {
-                checksum = checksum.wrapping_add(key ^ steps.len() as u64);
+                let steps: u64 = steps.into_iter().map(u64::from).sum();
+                checksum = checksum.wrapping_add(key ^ steps);
             }
         }
         let lengths = map.values().map(|text| text.len() as u64);

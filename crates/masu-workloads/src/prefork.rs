@@ -104,8 +104,8 @@ fn serve(input: &Input, number: u64, tables: &HashMap<u64, String>) -> u64 {
                 format!("{key}: {}", tables[&key])
             })
             .collect();
-        checksum =
-            checksum.rotate_left(1) ^ lines.iter().map(|line| line.len() as u64).sum::<u64>();
+        let letters = |line: &String| line.bytes().map(u64::from).sum::<u64>();
+        checksum = checksum.rotate_left(1) ^ lines.iter().map(letters).sum::<u64>();
         if open.len() < OPEN {
             open.push(lines);
         } else {
