@@ -54,6 +54,11 @@ impl Random {
     }
 }
 
+/// The sum of bytes, for a checksum that depends on contents.
+pub fn total(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|byte| u64::from(*byte)).sum()
+}
+
 /// Adds a number to a checksum in which order does not matter.
 pub fn mix(value: u64) -> u64 {
     Random(value).below(u64::MAX)

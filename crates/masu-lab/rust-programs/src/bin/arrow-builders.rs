@@ -2,7 +2,8 @@
 
 use arrow_array::builder::{Int32Builder, Int64Builder, ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
-use rust_programs::{Random, finish, mix, scaled};
+use arrow_array::types::Int32Type;
+use rust_programs::{Random, finish, mix, scaled, total};
 
 fn main() {
     let mut random = Random(1);
@@ -24,11 +25,9 @@ fn main() {
         let (numbers, texts, lists) = (numbers.finish(), texts.finish(), lists.finish());
         assert_eq!(numbers.len() as u64, rows);
         sum = sum.wrapping_add(mix(numbers.values().iter().fold(0, |sum, n| sum ^ *n as u64)));
-        sum = sum.wrapping_add(mix(texts.value_data().len() as u64));
-        sum = sum
-            .wrapping_add(mix(
-                lists.values().as_primitive::<arrow_array::types::Int32Type>().len() as u64,
-            ));
+        sum = sum.wrapping_add(mix(total(texts.value_data())));
+        let lists = lists.values().as_primitive::<Int32Type>();
+        sum = sum.wrapping_add(mix(lists.values().iter().map(|n| *n as u64 + 1).sum()));
     }
     finish(sum);
 }

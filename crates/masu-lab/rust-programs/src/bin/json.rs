@@ -1,6 +1,6 @@
 //! Documents that are parsed into trees, changed and written again.
 
-use rust_programs::{Random, finish, mix, scaled};
+use rust_programs::{Random, finish, mix, scaled, total};
 use serde_json::{Value, json};
 
 fn document(random: &mut Random) -> String {
@@ -32,7 +32,7 @@ fn main() {
             person["seen"] = json!([round, "again"]);
         }
         people.retain(|person| person["id"].as_u64().unwrap_or(0) % 7 != 0);
-        sum = sum.wrapping_add(mix(serde_json::to_vec(&tree).expect("JSON").len() as u64));
+        sum = sum.wrapping_add(mix(total(&serde_json::to_vec(&tree).expect("JSON"))));
     }
     finish(sum);
 }

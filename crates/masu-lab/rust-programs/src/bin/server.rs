@@ -1,6 +1,6 @@
 //! A server on tokio and its clients, in one process, over loopback: lines of JSON in, lines out.
 
-use rust_programs::{Random, finish, mix, scaled};
+use rust_programs::{Random, finish, mix, scaled, total};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -35,7 +35,7 @@ async fn ask(address: std::net::SocketAddr, client: u64, requests: u64) -> std::
         let line = lines.next_line().await?.expect("an answer");
         let answer: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!((&answer["id"], &answer["count"]), (&json!(id), &json!(words)));
-        sum = sum.wrapping_add(mix(line.len() as u64 + id));
+        sum = sum.wrapping_add(mix(total(line.as_bytes()) + id));
     }
     Ok(sum)
 }

@@ -1,7 +1,7 @@
 //! A job on rayon: texts are made, split, counted in maps that are merged, and sorted in parallel.
 
 use rayon::prelude::*;
-use rust_programs::{Random, finish, mix, scaled};
+use rust_programs::{Random, finish, mix, scaled, total};
 use std::collections::HashMap;
 
 fn main() {
@@ -30,7 +30,8 @@ fn main() {
         let mut words: Vec<(u64, String)> =
             counts.into_par_iter().map(|(word, n)| (n, word)).collect();
         words.par_sort_unstable();
-        sum = words.iter().fold(sum, |sum, (n, word)| sum.wrapping_add(mix(n * word.len() as u64)));
+        let weight = |(n, word): &(u64, String)| mix(n * total(word.as_bytes()));
+        sum = words.iter().map(weight).fold(sum, u64::wrapping_add);
     }
     finish(sum);
 }
