@@ -14,7 +14,7 @@ use super::{Input, Outcome, Workload};
 /// Buffers as `malloc` aligns them.
 pub const COLUMNAR: Workload = Workload {
     name: "columnar",
-    about: "1 thread, column builders that double to 4 MiB, 6 batches kept",
+    about: "1 thread, column builders that double to 2 MiB, 6 batches kept",
     sleeps: false,
     brief: 0.3,
     run: |input| run(input, 8),

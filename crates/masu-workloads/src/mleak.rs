@@ -13,7 +13,7 @@ use super::{Input, Outcome, Workload};
 /// See the module's first line.
 pub const MLEAK: Workload = Workload {
     name: "mleak",
-    about: "3000 threads one after the other, 1 MB each, a little handed back",
+    about: "3000 threads one after the other, 2 MB each, a little handed back",
     sleeps: false,
     brief: 0.15,
     run,
