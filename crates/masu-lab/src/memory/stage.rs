@@ -120,13 +120,7 @@ impl<'a> Stage<'a> {
     /// Reads the subject's memory; `live` is how many bytes it holds.
     pub fn read(&mut self, name: &str, live: Option<u64>) -> Result<()> {
         let root = self.root()?;
-        for process in family(root) {
-            // One that is about to end has no maps any more; the first one must have.
-            let proof = self.allocator.prove(process);
-            if process == root {
-                proof?;
-            }
-        }
+        family(root).into_iter().try_for_each(|process| self.prove(process))?;
         let look = tree::look(root).context("the program has no memory")?;
         self.readings.push(Reading {
             name: name.into(),
@@ -138,6 +132,18 @@ impl<'a> Stage<'a> {
             memory: look.memory,
         });
         Ok(())
+    }
+
+    /// A process is on the allocator, or gone. One that has only just executed its program has no C library yet, so it is
+    /// looked at for a while.
+    fn prove(&self, process: u32) -> Result<()> {
+        for _ in 0..20 {
+            if self.allocator.prove(process).is_ok() || tree::look(process).is_none() {
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.allocator.prove(process)
     }
 
     /// Does nothing for two seconds, and reads.
