@@ -365,7 +365,7 @@ pub fn draw(bytes: usize) -> usize {
 
 /// A block from the shared arena, null if memory is out; a list of up to `want - 1` more, and how many those are.
 fn lend(class: usize, want: u32) -> (*mut Block, *mut Block, u32) {
-    shared_arena::lend(Home::of_processor(processor()), class, want as usize)
+    shared_arena::lend(Home::here(), class, want as usize)
 }
 
 /// The same as [`alloc`] from the shared arena, with more for those who come after.

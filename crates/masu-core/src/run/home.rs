@@ -13,8 +13,9 @@
 
 use super::shard::number_of;
 use crate::ledger::{self, Account, last_shard};
+use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
-use crate::sys::cpu;
+use crate::sys::{cpu, thread};
 
 /// Where a thread takes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,12 @@ impl Home {
         Home(number)
     }
 
-    /// That of a thread without a heap, on this processor.
-    pub fn of_processor(processor: usize) -> Self {
+    /// That of a thread without a heap, by the processor on which it runs: there may be a thousand such threads. Where the
+    /// processor is not known, they are spread over all shards.
+    #[cold]
+    #[inline(never)]
+    pub fn here() -> Self {
+        let processor = cpu::number().unwrap_or_else(|| thread::pointer() / UNIT);
         let bits = NODES.bits.load(Ordering::Relaxed);
         let node = if bits == 0 { 0 } else { cpu::node() & bits };
         Home::of(on_node(processor, bits, node))

@@ -57,11 +57,12 @@ fn take(cache: Option<&RunCache>, units: usize, align: usize) -> (*mut u8, bool)
         chunk.set_live(unit, units, true);
         return (p, false);
     }
-    from_pool(units, align, cache.map_or(Home::ANY, |cache| cache.seat.home()))
+    from_pool(units, align, cache)
 }
 
 #[inline(never)]
-fn from_pool(units: usize, align: usize, home: Home) -> (*mut u8, bool) {
+fn from_pool(units: usize, align: usize, cache: Option<&RunCache>) -> (*mut u8, bool) {
+    let home = cache.map_or_else(Home::here, |cache| cache.seat.home());
     pool::take(units, align, home).map_or((null_mut(), false), |(at, zero)| (at as *mut u8, zero))
 }
 
