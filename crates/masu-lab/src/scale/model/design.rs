@@ -106,8 +106,18 @@ impl Caller<'_> {
         self.machine.discard(self.core, calls);
     }
 
+    fn enter(&mut self, line: &mut Copied) -> f64 {
+        self.machine.enter(self.core, line)
+    }
+
+    fn leave(&mut self, line: &mut Copied, since: f64) {
+        self.machine.leave(self.core, line, since);
+    }
+
     fn locked(&mut self, line: &mut Copied, instructions: u32) {
-        self.machine.locked(self.core, line, instructions);
+        let since = self.enter(line);
+        self.execute(instructions);
+        self.leave(line, since);
     }
 
     fn allocated(&mut self, at: usize, bytes: u32) {

@@ -285,15 +285,17 @@ impl Machine {
         self.cores[core]
     }
 
-    /// A core takes and gives back a lock on a line that others only read, and executes so many instructions
-    /// meanwhile. There may be more locks on it.
-    pub fn locked(&mut self, core: usize, line: &mut Copied, instructions: u32) {
+    /// A core takes a lock on a line that others only read. There may be more locks on it.
+    pub fn enter(&mut self, core: usize, line: &mut Copied) -> f64 {
         self.counts.locks += 1;
         let other = line.line.owner != 0 && line.line.owner != core as u16 + 1;
         self.counts.hand_overs += u64::from(other);
         self.change_atomic(core, line);
-        let since = self.cores[core];
-        self.execute(core, instructions);
+        self.cores[core]
+    }
+
+    /// It gives that lock back.
+    pub fn leave(&mut self, core: usize, line: &mut Copied, since: f64) {
         self.release(core, &mut line.line, since);
     }
 
@@ -385,6 +387,19 @@ mod tests {
         assert_eq!(what, What::Pool);
         assert!((busy - 8.0 * held - 7.0 * COSTS.transfer).abs() < 1e-6, "{busy}");
         assert!(machine.cores[0] < COSTS.transfer);
+    }
+
+    #[test]
+    fn a_lock_is_busy_while_its_holder_waits_for_other_lines() {
+        let mut machine = Machine::new(2, COSTS);
+        let (mut lock, mut word) = (Copied::of(What::Abandoned), line());
+        machine.atomic(1, &mut word);
+        let since = machine.enter(0, &mut lock);
+        machine.atomic(0, &mut word);
+        machine.leave(0, &mut lock, since);
+        let held = COSTS.transfer + 3.0 * COSTS.atomic;
+        assert_eq!(machine.busiest_line(), (What::Abandoned, held));
+        assert_eq!((machine.counts.locks, machine.counts.atomics), (1, 4));
     }
 
     #[test]

@@ -32,6 +32,12 @@ impl List {
         links[span as usize].next
     }
 
+    /// Those whose links change when a member goes; the first one has the last one's number.
+    pub fn around(&self, links: &[Links], span: u32) -> [Option<u32>; 2] {
+        let Links { next, prev } = links[span as usize];
+        [prev, next.or(self.first)]
+    }
+
     /// Puts one before all others.
     pub fn push_front(&mut self, links: &mut [Links], span: u32) {
         links[span as usize] = Links { next: self.first, prev: None };
@@ -84,6 +90,9 @@ mod tests {
         }
         list.push_front(&mut links, 3);
         assert_eq!(members(&list, &links), [3, 0, 1, 2]);
+        assert_eq!(list.around(&links, 3), [None, Some(0)]);
+        assert_eq!(list.around(&links, 1), [Some(0), Some(2)]);
+        assert_eq!(list.around(&links, 2), [Some(1), Some(3)]);
         for (gone, left) in [(0, vec![3, 1, 2]), (2, vec![3, 1]), (3, vec![1]), (1, vec![])] {
             list.remove(&mut links, gone);
             assert_eq!((members(&list, &links), list.len), (left.clone(), left.len() as u32));

@@ -99,8 +99,9 @@ impl Masu {
         let (thread, class) = (caller.thread, s.class);
         let line = self.variant.line_of(class);
         if std::mem::take(&mut s.listed) {
-            self.abandoned[class].remove(&mut self.links, span);
-            caller.locked(&mut self.abandoned_lines[line], LISTED);
+            let since = caller.enter(&mut self.abandoned_lines[line]);
+            self.unlist(caller, class, span);
+            caller.leave(&mut self.abandoned_lines[line], since);
         }
         let keeps = !self.oversubscribed && !self.borrows(thread, class);
         let s = &mut self.spans[span as usize];
@@ -131,29 +132,46 @@ impl Masu {
         let line = self.variant.line_of(class);
         caller.read(&mut self.abandoned_lines[line]);
         let first = self.abandoned[class].front()?;
-        let span = self.nearest(caller, first);
-        caller.locked(&mut self.abandoned_lines[line], LISTED);
-        self.abandoned[class].remove(&mut self.links, span);
-        let s = &mut self.spans[span as usize];
-        caller.atomic(&mut s.word);
-        caller.fetch(&mut s.record);
+        let mut since = caller.enter(&mut self.abandoned_lines[line]);
+        let near = self.nearest(caller, first);
+        if near.is_none() {
+            // None is: it looks again, for any.
+            caller.leave(&mut self.abandoned_lines[line], since);
+            since = caller.enter(&mut self.abandoned_lines[line]);
+        }
+        let span = near.unwrap_or(first);
+        caller.atomic(&mut self.spans[span as usize].word);
+        self.unlist(caller, class, span);
+        caller.leave(&mut self.abandoned_lines[line], since);
         caller.change(self.pages.entry(span));
+        let s = &mut self.spans[span as usize];
         s.merge();
         (s.listed, s.former, s.owner) = (false, None, Some(heap as u32));
         self.tally.adopted += u64::from(!self.lends(heap));
         Some(span)
     }
 
-    /// Of the first spans of a list, one of the caller's node; behind those whichever comes, and the first one if
-    /// none does. Where there is one node, the first one.
-    fn nearest(&mut self, caller: &Caller<'_>, first: u32) -> u32 {
+    /// Takes a span off its list, under the lock: its neighbours' links lie in their records, which others may have
+    /// written last.
+    fn unlist(&mut self, caller: &mut Caller<'_>, class: usize, span: u32) {
+        caller.execute(LISTED);
+        caller.fetch(&mut self.spans[span as usize].record);
+        for other in self.abandoned[class].around(&self.links, span).into_iter().flatten() {
+            caller.fetch(&mut self.spans[other as usize].record);
+        }
+        self.abandoned[class].remove(&mut self.links, span);
+    }
+
+    /// Of the first spans of a list, one of the caller's node; behind those whichever comes. Where there is one node, the
+    /// first one.
+    fn nearest(&mut self, caller: &Caller<'_>, first: u32) -> Option<u32> {
         if !self.variant.nodes || caller.machine.nodes.number == 1 {
-            return first;
+            return Some(first);
         }
         let (links, pages) = (&self.links, &mut self.pages);
         let mut all = std::iter::successors(Some(first), |&span| List::after(links, span));
         let near = all.by_ref().take(NEAR_LOOKED_AT).find(|&span| pages.is_near(caller, span));
-        near.or_else(|| all.next()).unwrap_or(first)
+        near.or_else(|| all.next())
     }
 
     /// Puts the former active span, none of whose blocks is free, where it belongs.
@@ -240,13 +258,19 @@ impl Masu {
         if s.out() == 0 {
             return self.give(caller, span);
         }
-        let line = self.variant.line_of(s.class);
-        caller.locked(&mut self.abandoned_lines[line], LISTED);
-        caller.change(self.pages.entry(span));
-        caller.atomic(&mut s.word);
         (s.owner, s.place, s.used, s.listed) = (None, Place::Unowned, s.out(), true);
         s.rested = false;
-        self.abandoned[s.class].push_front(&mut self.links, span);
+        let class = s.class;
+        let line = self.variant.line_of(class);
+        let since = caller.enter(&mut self.abandoned_lines[line]);
+        caller.execute(LISTED);
+        caller.change(self.pages.entry(span));
+        caller.atomic(&mut self.spans[span as usize].word);
+        if let Some(first) = self.abandoned[class].front() {
+            caller.fetch(&mut self.spans[first as usize].record);
+        }
+        self.abandoned[class].push_front(&mut self.links, span);
+        caller.leave(&mut self.abandoned_lines[line], since);
     }
 
     /// Gives up a span whatever it holds.
