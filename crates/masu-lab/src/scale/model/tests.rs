@@ -130,6 +130,15 @@ fn long_runs_meet_at_the_pool_s_lock_unless_it_is_sharded() {
     assert!(eight.points[4].speedup > 2.0 * one.points[4].speedup, "{eight:?}");
 }
 
+/// The lock, where it looks for a chunk, the chunk's head and sets, and one line of counters.
+#[test]
+fn lines_follow_the_pool_s_lock_as_they_lie() {
+    let point = replay(&own_of(1, 2_000, 200 << 10), tried("1"), 2, COSTS).point;
+    assert!(point.hand_overs > 0.9, "{point:?}");
+    let lines = point.transfers / point.hand_overs;
+    assert!((5.5..7.5).contains(&lines), "seven for a run taken, six for one freed: {lines}");
+}
+
 /// If sixteen threads keep medium blocks, four full caches' worth in all leave nothing for others. The engine allows as
 /// many as there are processors.
 #[test]

@@ -12,12 +12,8 @@ pub enum What {
     Chunk,
     /// The lengths of neighbouring runs.
     Runs,
-    /// The counters of pages in spans, of free pages, and of bytes freed in long runs.
-    Tally,
-    /// The counter of pages in runs.
-    RunTally,
-    /// The counter of fresh pages.
-    Fresh,
+    /// What a shard counts: pages in spans, in runs, free and fresh.
+    Account,
     /// The counter of spans emptied by others.
     Emptied,
     /// What all caches of medium blocks hold together.
@@ -44,14 +40,12 @@ pub enum What {
 
 impl What {
     /// All of them, in order.
-    pub const ALL: [What; 18] = [
+    pub const ALL: [What; 16] = [
         What::Block,
         What::Pool,
         What::Chunk,
         What::Runs,
-        What::Tally,
-        What::RunTally,
-        What::Fresh,
+        What::Account,
         What::Emptied,
         What::Caches,
         What::Space,
@@ -72,9 +66,7 @@ impl What {
             What::Pool => "the page pool's lock",
             What::Chunk => "a chunk's record",
             What::Runs => "the lengths of neighbouring runs",
-            What::Tally => "the counters of pages and of long runs freed",
-            What::RunTally => "the counter of pages in runs",
-            What::Fresh => "the counter of fresh pages",
+            What::Account => "a shard's counters of pages",
             What::Emptied => "the counter of emptied spans",
             What::Caches => "the sum of all caches",
             What::Space => "the space's lock",

@@ -29,8 +29,10 @@ pub struct Chunk {
     pub affinity: Option<usize>,
     /// The shard that it belongs to.
     pub shard: usize,
-    /// The line of the record.
+    /// The line of the record's head.
     pub record: Line,
+    /// Those of its sets: the units used, those dirty, and those that were dirty at the last tick already.
+    pub sets: [Line; 3],
     lengths: [Line; UNITS / LENGTHS],
     /// Length of the run that starts at a unit.
     units: [u16; UNITS],
@@ -48,6 +50,7 @@ impl Chunk {
             affinity: None,
             shard,
             record: Line::of(What::Chunk),
+            sets: [Line::of(What::Chunk); 3],
             lengths: [Line::of(What::Runs); UNITS / LENGTHS],
             units: [0; UNITS],
         }

@@ -38,16 +38,15 @@ struct Shard {
     lock: Line,
     /// Where the buckets begin.
     buckets: Line,
-    /// Counters.
-    tally: Copied,
-    run_tally: Copied,
-    fresh: Copied,
+    /// The line of all counters.
+    account: Copied,
     /// Chunks for runs and for spans, by their longest free range.
     by_longest: [BTreeSet<(usize, usize)>; 2],
     /// Hints, by [`Has`].
     room: Vec<BTreeSet<usize>>,
     /// Units.
     dirty: usize,
+    /// A chunk that moves does not take them along, so only the sum over all shards means something.
     used: usize,
     /// Units handed out that nobody had touched, so far.
     fresh_units: usize,
@@ -74,9 +73,7 @@ impl Pages {
         let shard = || Shard {
             lock: Line::of(What::Pool),
             buckets: Line::of(What::Chunk),
-            tally: Copied::of(What::Tally),
-            run_tally: Copied::of(What::RunTally),
-            fresh: Copied::of(What::Fresh),
+            account: Copied::of(What::Account),
             by_longest: Default::default(),
             room: vec![BTreeSet::new(); 3 + 2 * affinities],
             dirty: 0,
@@ -110,7 +107,7 @@ impl Pages {
 
     /// Units of spans and runs in use.
     pub fn used(&self) -> usize {
-        self.shards.iter().map(|shard| shard.used).sum()
+        self.shards.iter().fold(0, |sum, shard| sum.wrapping_add(shard.used))
     }
 
     /// A tick begins.
@@ -151,22 +148,21 @@ impl Pages {
     /// The caller looks how much is free: of several shards only when the clock has moved, and then at all of them.
     pub fn look_at_free(&mut self, caller: &mut Caller<'_>) {
         if let [only] = &mut self.shards[..] {
-            caller.read(&mut only.tally);
+            caller.read(&mut only.account);
         }
     }
 
     /// The caller looks how many fresh units its shard has handed out.
     pub fn look_at_fresh(&mut self, caller: &mut Caller<'_>) -> usize {
         let shard = self.shard_of(caller);
-        caller.read(&mut self.shards[shard].fresh);
+        caller.read(&mut self.shards[shard].account);
         self.shards[shard].fresh_units
     }
 
     /// The caller looks how much is in use, unless there are several shards: then nobody knows.
     pub fn is_large_known(&mut self, caller: &mut Caller<'_>) -> bool {
         let [only] = &mut self.shards[..] else { return false };
-        caller.read(&mut only.tally);
-        caller.read(&mut only.run_tally);
+        caller.read(&mut only.account);
         true
     }
 
@@ -192,7 +188,6 @@ impl Pages {
         let start = self.chunks[chunk].find(units).expect("the chunk has room");
         caller.fetch(self.chunks[chunk].length_line(start));
         self.take(caller, chunk, start, units);
-        caller.change(&mut self.shards[number].run_tally);
         self.leave(caller, number, since);
         (chunk * UNITS + start) as u32
     }
@@ -215,7 +210,6 @@ impl Pages {
                 self.give(caller, chunk, start, n, n);
                 false
             });
-            caller.change(&mut self.shards[number].run_tally);
             self.leave(caller, number, since);
         }
     }
@@ -283,14 +277,14 @@ impl Pages {
 
     fn take(&mut self, caller: &mut Caller<'_>, chunk: usize, start: usize, n: usize) {
         self.unlist(chunk);
+        self.chunks[chunk].sets.iter_mut().for_each(|set| caller.fetch(set));
         let dirty = self.chunks[chunk].take(start, n);
         self.list(chunk);
         let shard = &mut self.shards[self.chunks[chunk].shard];
         shard.fresh_units += n - dirty;
         shard.dirty -= dirty;
-        shard.used += n;
-        caller.change(&mut shard.tally);
-        caller.change(&mut shard.fresh);
+        shard.used = shard.used.wrapping_add(n);
+        caller.change(&mut shard.account);
     }
 
     fn give(
@@ -302,12 +296,14 @@ impl Pages {
         dirty: usize,
     ) {
         self.unlist(chunk);
+        let [used, dirty_ones, _] = &mut self.chunks[chunk].sets;
+        [used, dirty_ones].into_iter().for_each(|set| caller.fetch(set));
         self.chunks[chunk].give(start, n, dirty);
         self.list(chunk);
         let shard = &mut self.shards[self.chunks[chunk].shard];
         shard.dirty += dirty;
-        shard.used -= n;
-        caller.change(&mut shard.tally);
+        shard.used = shard.used.wrapping_sub(n);
+        caller.change(&mut shard.account);
         if self.chunks[chunk].longest >= PER_GRANULE {
             self.has_room(chunk);
         }
