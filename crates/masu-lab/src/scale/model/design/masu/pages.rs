@@ -2,8 +2,9 @@
 //!
 //! A shard has chunks of its own, with their buckets and their counters. Whoever needs pages takes them from
 //! one shard, by the thread's home; what is given back goes to the shard that it came from. A shard
-//! that has nothing takes a chunk that is all free from another one, or else a fresh one from the space.
+//! that has nothing takes a chunk of the fullest one, if much is free, or else a fresh one from the space.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use masu_core::rules::{Affinity, TICK_CALLS, TICK_TURNS, UNITS};
@@ -32,6 +33,13 @@ enum Has {
     DirtyRunRoom,
     RoomOf(usize),
     DirtyRoomOf(usize),
+}
+
+/// What a shard has no room for: so many units in a row, or a granule.
+#[derive(Clone, Copy, PartialEq)]
+enum Want {
+    Run(usize),
+    Span,
 }
 
 struct Shard {
@@ -175,11 +183,14 @@ impl Pages {
     /// A run's first unit.
     pub fn take_run(&mut self, caller: &mut Caller<'_>, units: usize) -> u32 {
         let number = self.shard_of(caller);
-        let since = self.enter(caller, number);
+        let mut since = self.enter(caller, number);
         let at_least = |set: &BTreeSet<(usize, usize)>| set.range((units, 0)..).next().copied();
         let [runs, spans] = &self.shards[number].by_longest;
         let found = at_least(runs).or_else(|| at_least(spans)).map(|(_, chunk)| chunk);
-        let chunk = found.unwrap_or_else(|| self.more(caller, number, false));
+        let chunk = match found {
+            Some(chunk) => chunk,
+            None => self.more(caller, number, Want::Run(units), &mut since),
+        };
         if self.chunks[chunk].longest == UNITS {
             self.adapt(chunk, false);
         }
@@ -222,21 +233,25 @@ impl Pages {
         own: Option<usize>,
     ) -> u32 {
         let number = self.shard_of(caller);
-        let since = self.enter(caller, number);
+        let mut since = self.enter(caller, number);
         let own = own.map(|thread| thread % self.affinities);
-        let plenty = self.shards[number].dirty > self.shards[number].used / 16;
         let mut found = match own {
             Some(own) => self
                 .find(number, Has::DirtyRoomOf(own))
                 .or_else(|| self.free_chunk(number))
-                .or_else(|| self.find(number, Has::RoomOf(own)))
-                .or_else(|| if plenty { self.find(number, Has::DirtyRoom) } else { None }),
+                .or_else(|| self.find(number, Has::RoomOf(own))),
             None => self.find(number, Has::DirtyRoom).or_else(|| self.find(number, Has::Room)),
         };
+        if found.is_none() && own.is_some() && self.is_plenty_free(caller) {
+            found = self.find(number, Has::DirtyRoom);
+        }
         if found.is_none() && dense {
             found = self.find(number, Has::DirtyRunRoom);
         }
-        let chunk = found.unwrap_or_else(|| self.more(caller, number, true));
+        let chunk = match found {
+            Some(chunk) => chunk,
+            None => self.more(caller, number, Want::Span, &mut since),
+        };
         caller.follow(&mut self.chunks[chunk].record);
         caller.execute(TAKE_SPAN);
         if self.chunks[chunk].longest == UNITS {
@@ -372,32 +387,100 @@ impl Pages {
         all_free(spans).or_else(|| all_free(runs)).map(|(_, chunk)| chunk)
     }
 
-    /// A chunk that is all free, from another shard or from the space.
-    fn more(&mut self, caller: &mut Caller<'_>, number: usize, for_spans: bool) -> usize {
-        let others = (1..self.shards.len()).map(|n| (number + n) % self.shards.len());
-        let richest = others.max_by_key(|&other| self.shards[other].dirty);
-        if let Some((other, chunk)) = richest.and_then(|it| Some((it, self.free_chunk(it)?))) {
-            let since = self.enter(caller, other);
-            caller.execute(GIVE_RUN);
-            self.unlist(chunk);
-            let dirty = self.chunks[chunk].dirty_units();
-            self.shards[other].dirty -= dirty;
-            self.shards[number].dirty += dirty;
-            self.chunks[chunk].shard = number;
-            self.chunks[chunk].for_spans = for_spans;
-            self.list(chunk);
-            self.leave(caller, other, since);
+    /// Whether a sixteenth of all pages is free: the sum over all shards, a line of each.
+    fn is_plenty_free(&mut self, caller: &mut Caller<'_>) -> bool {
+        self.shards.iter_mut().for_each(|shard| caller.read(&mut shard.account));
+        let dirty: usize = self.shards.iter().map(|shard| shard.dirty).sum();
+        dirty > self.used() / 16
+    }
+
+    /// A chunk with room for what the shard, which the caller has had the lock of `since` then, has none for: from the
+    /// fullest one, or from the space.
+    fn more(
+        &mut self,
+        caller: &mut Caller<'_>,
+        number: usize,
+        want: Want,
+        since: &mut f64,
+    ) -> usize {
+        if self.shards.len() > 1
+            && self.is_plenty_free(caller)
+            && let Some(chunk) = self.steal(caller, number, want, since)
+        {
             return chunk;
         }
-        let since = caller.acquire(&mut self.space);
+        // What is in use decides whether a fresh chunk comes as a huge page.
+        self.shards.iter_mut().for_each(|shard| caller.read(&mut shard.account));
+        let taken = caller.acquire(&mut self.space);
         caller.execute(TAKE_CHUNK);
-        caller.release(&mut self.space, since);
-        self.chunks.push(Chunk::new(for_spans, number));
+        caller.release(&mut self.space, taken);
+        self.chunks.push(Chunk::new(want == Want::Span, number));
         let chunk = self.chunks.len() - 1;
         self.list(chunk);
         let lines = self.granules() / ENTRIES;
         self.entries.resize(lines, Copied::of(What::PageMap));
         chunk
+    }
+
+    /// Moves a chunk of the shard with most free pages to the caller's. Of two locks, that of the lower number is taken
+    /// first.
+    fn steal(
+        &mut self,
+        caller: &mut Caller<'_>,
+        number: usize,
+        want: Want,
+        since: &mut f64,
+    ) -> Option<usize> {
+        let others = (0..self.shards.len()).filter(|&other| other != number);
+        let others = others.filter(|&other| self.shards[other].dirty != 0);
+        let other = others.min_by_key(|&other| Reverse(self.shards[other].dirty))?;
+        let theirs = if number < other {
+            self.enter(caller, other)
+        } else {
+            self.leave(caller, number, *since);
+            let theirs = self.enter(caller, other);
+            *since = self.enter(caller, number);
+            theirs
+        };
+        caller.execute(GIVE_RUN);
+        let found = self.spare(other, want);
+        if let Some(chunk) = found {
+            caller.follow(&mut self.chunks[chunk].record);
+            caller.fetch(&mut self.chunks[chunk].sets[1]);
+            self.unlist(chunk);
+            let dirty = self.chunks[chunk].dirty_units();
+            self.shards[other].dirty -= dirty;
+            self.shards[number].dirty += dirty;
+            self.chunks[chunk].shard = number;
+            if self.chunks[chunk].longest == UNITS {
+                self.chunks[chunk].for_spans = want == Want::Span;
+            }
+            self.list(chunk);
+            self.has_room(chunk);
+            caller.change(&mut self.shards[other].account);
+            caller.change(&mut self.shards[number].account);
+        }
+        self.leave(caller, other, theirs);
+        found
+    }
+
+    /// A chunk of a shard whose dirty pages would serve a request, among the first few that have most room: one that is
+    /// all free, or else one of the same kind.
+    fn spare(&self, number: usize, want: Want) -> Option<usize> {
+        const FEW: usize = 16;
+        let (for_spans, units) = match want {
+            Want::Run(units) => (false, units),
+            Want::Span => (true, 1),
+        };
+        let serves = |chunk: &usize| match want {
+            Want::Run(units) => self.chunks[*chunk].dirty_units() >= units,
+            Want::Span => self.chunks[*chunk].free_granule(true).is_some(),
+        };
+        let kinds = [(for_spans, UNITS), (!for_spans, UNITS), (for_spans, units)];
+        kinds.into_iter().find_map(|(kind, least)| {
+            let with_room = self.shards[number].by_longest[usize::from(kind)].range((least, 0)..);
+            with_room.rev().map(|(_, chunk)| *chunk).take(FEW).find(serves)
+        })
     }
 }
 
