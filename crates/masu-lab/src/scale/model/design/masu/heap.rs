@@ -40,9 +40,11 @@ pub struct Span {
     /// What others have pushed, and the blocks out when nobody came to own it.
     pub chain: Vec<u16>,
     pub used: u32,
-    /// Pages that were given back, a bit each, and the blocks that were out then.
+    /// Pages that were given back, a bit each.
     pub purged: u32,
+    /// Blocks that were out at the last look, and whether pages went back then.
     pub looked: u32,
+    pub went: bool,
     /// Whether it has been nobody's, and on its class's list, since the tick.
     pub rested: bool,
     pub word: Line,
@@ -66,6 +68,7 @@ impl Span {
             used: 0,
             purged: 0,
             looked: 0,
+            went: false,
             rested: false,
             word: Line::of(What::RemoteWord),
             record: Line::of(What::Record),
@@ -76,7 +79,7 @@ impl Span {
     /// Makes it an empty one of a class.
     pub fn init(&mut self, class: usize, owner: u32) {
         (self.owner, self.class, self.former) = (Some(owner), class, None);
-        (self.carved, self.looked, self.purged) = (0, 0, 0);
+        (self.carved, self.looked, self.went, self.purged) = (0, 0, false, 0);
         self.free.clear();
         self.chain.clear();
         self.lines.resize(capacity(class) as usize, Line::of(What::Block));

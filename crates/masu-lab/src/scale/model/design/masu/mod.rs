@@ -19,8 +19,9 @@ mod spans;
 mod variant;
 
 use masu_core::rules::{
-    BATCHES, BUFFER, CARVE, CARVE_GROWING, CHUNK, FULL_LOOKED_AT, GRANULE, IDLE_AFTER, Mode,
-    NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR, SURPLUS_FROM, UNITS, WITHOUT_SPAN, capacity,
+    BATCHES, BUFFER, CARVE, CARVE_GROWING, CHUNK, FULL_LOOKED_AT, GRANULE, GROWN_BY, IDLE_AFTER,
+    Mode, NEVER_BORROW, OVERSUBSCRIBED_PER_PROCESSOR, PURGED_AT_ONCE, SURPLUS_FROM, WITHOUT_SPAN,
+    capacity,
 };
 use masu_core::size_class::{SMALL_MAX, UNIT, class_of, medium_units, size_of_class};
 
@@ -316,7 +317,7 @@ impl Masu {
     /// The way of an allocation that found nothing at hand ends with a look at what memory has grown by.
     fn grow(&mut self, caller: &mut Caller<'_>, heap: usize) {
         let fresh = self.pages.look_at_fresh(caller);
-        if !self.lends(heap) && fresh - self.heaps[heap].grown >= UNITS {
+        if !self.lends(heap) && fresh.wrapping_sub(self.heaps[heap].grown) >= GROWN_BY / UNIT {
             self.heaps[heap].grown = fresh;
             self.purge_sparse(caller);
         }
@@ -398,8 +399,14 @@ impl Protocol for Masu {
     }
 
     fn stale_ranges(&self) -> u64 {
-        let rested = self.spans.iter().filter(|span| span.listed && span.rested);
-        let ranges: u32 = rested.map(Span::free_ranges).sum();
+        let of_class = |list: &List| -> u32 {
+            let next = |span: &u32| List::after(&self.links, *span);
+            let all =
+                std::iter::successors(list.front(), next).map(|span| &self.spans[span as usize]);
+            let rested = all.filter(|span| span.rested).take(PURGED_AT_ONCE as usize);
+            rested.map(Span::free_ranges).sum()
+        };
+        let ranges: u32 = self.abandoned.iter().map(of_class).sum();
         self.pages.old_ranges() as u64 + u64::from(ranges)
     }
 }

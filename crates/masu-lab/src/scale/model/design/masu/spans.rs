@@ -341,7 +341,12 @@ impl Masu {
                 if out > SPARSE_PER_PAGE * PER_GRANULE as u32 || out == 0 {
                     continue;
                 }
-                if out == s.looked {
+                if out != s.looked {
+                    // One that is in use may fill up again: not before the next look.
+                    (s.looked, s.went) = (out, false);
+                    continue;
+                }
+                if std::mem::replace(&mut s.went, true) {
                     break;
                 }
                 caller.discard(u64::from(s.free_ranges()));
@@ -350,7 +355,6 @@ impl Masu {
                 let given = (0..PER_GRANULE).filter(|page| pages >> page & 1 != 0);
                 given.for_each(|page| caller.machine.nodes.forget(first + page));
                 s.purged |= pages;
-                s.looked = out;
                 list.remove(&mut self.links, span);
                 list.push_back(&mut self.links, span);
             }

@@ -62,3 +62,23 @@ fn what_is_freed_goes_back_to_the_pool() {
         assert!(masu.tally.claimed > 0 && masu.tally.adopted > 0, "{:?}", masu.tally);
     }
 }
+
+/// Memory that grows takes the pages of a span of which nothing was used since the look before, and not twice.
+#[test]
+fn a_sparse_span_is_purged_at_the_second_look() {
+    let mut machine = Machine::new(1, COSTS);
+    let mut masu = Masu::new(1, 1, Variant::default());
+    let caller = &mut Caller { machine: &mut machine, core: 0, thread: 0 };
+    let blocks: Vec<u32> = (0..1024).map(|_| masu.alloc(caller, 1024)).collect();
+    let kept = |place: usize| place.is_multiple_of(32);
+    blocks.iter().enumerate().filter(|(at, _)| !kept(*at)).for_each(|(_, &block)| {
+        masu.free(caller, block);
+    });
+    let mut looks = [0; 3];
+    for look in &mut looks {
+        let before = caller.machine.counts.discards;
+        masu.purge_sparse(caller);
+        *look = caller.machine.counts.discards - before;
+    }
+    assert!(looks[0] == 0 && looks[1] > 0 && looks[2] == 0, "{looks:?}");
+}
