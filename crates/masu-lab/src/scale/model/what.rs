@@ -18,6 +18,8 @@ pub enum What {
     Emptied,
     /// What all caches of medium blocks hold together.
     Caches,
+    /// What all outboxes hold together.
+    Outboxes,
     /// The lock of the space, from which chunks come.
     Space,
     /// The locks and the numbers of the spans that nobody owns, of four classes.
@@ -40,7 +42,7 @@ pub enum What {
 
 impl What {
     /// All of them, in order.
-    pub const ALL: [What; 16] = [
+    pub const ALL: [What; 17] = [
         What::Block,
         What::Pool,
         What::Chunk,
@@ -48,6 +50,7 @@ impl What {
         What::Account,
         What::Emptied,
         What::Caches,
+        What::Outboxes,
         What::Space,
         What::Abandoned,
         What::Heaps,
@@ -69,6 +72,7 @@ impl What {
             What::Account => "a shard's counters of pages",
             What::Emptied => "the counter of emptied spans",
             What::Caches => "the sum of all caches",
+            What::Outboxes => "the sum of all outboxes",
             What::Space => "the space's lock",
             What::Abandoned => "a line of abandoned lists",
             What::Heaps => "the table of heaps",

@@ -184,11 +184,13 @@ pub struct Chain {
 pub struct Outbox {
     slots: Vec<Chain>,
     hand: usize,
+    /// Whether it counts among those that hold something.
+    pub holds: bool,
 }
 
 impl Outbox {
     fn new() -> Self {
-        Outbox { slots: vec![Chain::default(); SLOTS], hand: 0 }
+        Outbox { slots: vec![Chain::default(); SLOTS], hand: 0, holds: false }
     }
 
     /// Adds a block. What goes out because of it comes back.

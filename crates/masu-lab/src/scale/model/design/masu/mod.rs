@@ -65,6 +65,8 @@ pub struct Masu {
     /// The locks of the shared arena's shards.
     lenders: Vec<Line>,
     emptied: Copied,
+    /// What all outboxes hold together.
+    outboxes: Copied,
     oversubscribed: bool,
     /// Until when a core has the kernel take pages back.
     discarding: f64,
@@ -87,6 +89,7 @@ impl Masu {
             table: Copied::of(What::Heaps),
             lenders: vec![Line::of(What::SharedArena); lenders],
             emptied: Copied::of(What::Emptied),
+            outboxes: Copied::of(What::Outboxes),
             oversubscribed: threads > few && threads > few * cores,
             discarding: 0.0,
             tally: Tally::default(),
@@ -359,11 +362,18 @@ impl Masu {
         let cache = &mut self.heaps[caller.thread].cache;
         cache.put(caller, &mut self.caches, &mut self.pages, run, units);
         if units * UNIT > BUFFER
-            && (!self.pages.is_large_known(caller) || self.pages.used() * UNIT >= SURPLUS_FROM)
+            && (!self.pages.look_at_free(caller) || self.pages.used() * UNIT >= SURPLUS_FROM)
         {
             self.pages.count_long_run(caller, run);
         }
-        self.pages.look_at_free(caller);
+        self.look_at_free(caller);
+    }
+
+    /// The caller looks how much is free: of several shards only when the clock has moved, and then at all of them.
+    fn look_at_free(&mut self, caller: &mut Caller<'_>) {
+        if self.pages.look_at_free(caller) {
+            caller.read(&mut self.emptied);
+        }
     }
 }
 

@@ -153,11 +153,11 @@ impl Pages {
         shard % nodes == self.homes.of(caller) % nodes
     }
 
-    /// The caller looks how much is free: of several shards only when the clock has moved, and then at all of them.
-    pub fn look_at_free(&mut self, caller: &mut Caller<'_>) {
-        if let [only] = &mut self.shards[..] {
-            caller.read(&mut only.account);
-        }
+    /// The caller looks how much is free, unless there are several shards. Whether it did.
+    pub fn look_at_free(&mut self, caller: &mut Caller<'_>) -> bool {
+        let [only] = &mut self.shards[..] else { return false };
+        caller.read(&mut only.account);
+        true
     }
 
     /// The caller looks how many fresh units its shard has handed out.
@@ -165,13 +165,6 @@ impl Pages {
         let shard = self.shard_of(caller);
         caller.read(&mut self.shards[shard].account);
         self.shards[shard].fresh_units
-    }
-
-    /// The caller looks how much is in use, unless there are several shards: then nobody knows.
-    pub fn is_large_known(&mut self, caller: &mut Caller<'_>) -> bool {
-        let [only] = &mut self.shards[..] else { return false };
-        caller.read(&mut only.account);
-        true
     }
 
     /// The caller adds to the counter of long runs freed of the run's shard, which lies beside its lock.

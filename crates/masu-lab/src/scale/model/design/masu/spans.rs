@@ -3,8 +3,8 @@
 
 use masu_core::control;
 use masu_core::rules::{
-    GIVEN_UP_AT_ONCE, LITTLE_CARVED, Mode, NEAR_LOOKED_AT, PURGED_AT_ONCE, SPARSE_PER_PAGE,
-    capacity, threshold,
+    GIVEN_UP_AT_ONCE, LEFT_FREE, LITTLE_CARVED, Mode, NEAR_LOOKED_AT, PURGED_AT_ONCE,
+    SPARSE_PER_PAGE, capacity, threshold,
 };
 use masu_core::size_class::{LAST_CLASS, UNIT, size_of_class};
 
@@ -27,6 +27,7 @@ impl Masu {
         let class = self.spans[span].class;
         self.heaps[thread].held -= size_of_class(class) as i64;
         if self.spans[span].owner != Some(thread as u32) {
+            self.count_outbox(caller, true);
             let outbox = &mut self.heaps[thread].outbox;
             let out = outbox.put(span as u32, class, place as u16, self.oversubscribed);
             return out.into_iter().for_each(|chain| self.send(caller, chain));
@@ -39,23 +40,32 @@ impl Masu {
                 self.heaps[thread].full[class].remove(&mut self.links, span as u32);
                 self.heaps[thread].full_count -= 1;
                 self.keep_partial(caller, thread, span as u32);
-                self.pages.look_at_free(caller);
+                self.look_at_free(caller);
             }
             Place::Partial if s.out() == 0 => {
                 if self.heaps[thread].partial[class].len > 1 || !self.stays(thread, span) {
                     self.heaps[thread].partial[class].remove(&mut self.links, span as u32);
                     self.give(caller, span as u32);
                 }
-                self.pages.look_at_free(caller);
+                self.look_at_free(caller);
             }
             _ => {}
+        }
+    }
+
+    /// The caller's outbox may hold something from now on, or nothing: the sum of all is two words of one line.
+    fn count_outbox(&mut self, caller: &mut Caller<'_>, holds: bool) {
+        let outbox = &mut self.heaps[caller.thread].outbox;
+        if std::mem::replace(&mut outbox.holds, holds) != holds {
+            caller.change_atomic(&mut self.outboxes);
+            caller.change_atomic(&mut self.outboxes);
         }
     }
 
     /// Whether an empty span stays, of which little was used.
     fn stays(&mut self, heap: usize, span: usize) -> bool {
         let s = &self.spans[span];
-        if s.carved * size_of_class(s.class) as u32 > LITTLE_CARVED {
+        if s.carved > 1 && s.carved * size_of_class(s.class) as u32 > LITTLE_CARVED {
             return false;
         }
         let left = &mut self.heaps[heap].empties[s.class];
@@ -84,11 +94,11 @@ impl Masu {
         if s.owner.is_some() {
             if total == capacity(class) {
                 caller.change_atomic(&mut self.emptied);
-                self.pages.look_at_free(caller);
+                self.look_at_free(caller);
             }
         } else if total >= threshold(class) || total == s.used {
             self.claim(caller, chain.span);
-            self.pages.look_at_free(caller);
+            self.look_at_free(caller);
         }
         self.sent(caller, class, n);
     }
@@ -290,6 +300,7 @@ impl Masu {
         for chain in heap.outbox.drain() {
             self.send(caller, chain);
         }
+        self.count_outbox(caller, false);
         for class in 1..=LAST_CLASS {
             let lists = [self.heaps[thread].partial[class], self.heaps[thread].full[class]];
             for list in lists {
@@ -310,17 +321,24 @@ impl Masu {
         let heap = &mut self.heaps[thread];
         (heap.full_count, heap.held) = (0, 0);
         (heap.borrowed, heap.sent) = ([0; CLASSES], [0; CLASSES]);
-        // It is left, and taken again.
-        caller.locked(&mut self.table, TABLE);
-        caller.locked(&mut self.table, TABLE);
-        if self.mode(thread) == Mode::Oversubscribed {
-            for class in 1..=LAST_CLASS {
-                let Some(span) = self.heaps[thread].active[class].take() else { continue };
-                let bin = std::mem::take(&mut self.heaps[thread].bins[class]);
-                let places = bin.into_iter().map(|block| place_of(block).1 as u16);
-                self.spans[span as usize].free.extend(places);
-                self.give_up(caller, span);
+        // Nor are spans left into which much was freed.
+        let leaves = self.mode(thread) != Mode::Oversubscribed;
+        for class in 1..=LAST_CLASS {
+            let Some(span) = self.heaps[thread].active[class] else { continue };
+            let free = self.spans[span as usize].free.len() * size_of_class(class);
+            if leaves && free <= LEFT_FREE as usize {
+                continue;
             }
+            self.heaps[thread].active[class] = None;
+            let bin = std::mem::take(&mut self.heaps[thread].bins[class]);
+            let places = bin.into_iter().map(|block| place_of(block).1 as u16);
+            self.spans[span as usize].free.extend(places);
+            self.give_up(caller, span);
+        }
+        // The heap is left, and taken again; and the heaps in use are counted.
+        for _ in 0..2 {
+            caller.locked(&mut self.table, TABLE);
+            caller.change_atomic(&mut self.table);
         }
     }
 

@@ -82,3 +82,17 @@ fn a_sparse_span_is_purged_at_the_second_look() {
     }
     assert!(looks[0] == 0 && looks[1] > 0 && looks[2] == 0, "{looks:?}");
 }
+
+/// A thread leaves its active span to the next one.
+#[test]
+fn a_span_into_which_much_was_freed_is_not_left() {
+    let mut machine = Machine::new(1, COSTS);
+    for (freed, left) in [(4, true), (12, false)] {
+        let mut masu = Masu::new(2, 1, Variant::default());
+        let caller = &mut Caller { machine: &mut machine, core: 0, thread: 0 };
+        let blocks: Vec<u32> = (0..16).map(|_| masu.alloc(caller, 1024)).collect();
+        blocks.into_iter().take(freed).for_each(|block| masu.free(caller, block));
+        masu.replace(caller);
+        assert_eq!(masu.heaps[0].active[class_of(1024)].is_some(), left, "{freed} blocks");
+    }
+}
