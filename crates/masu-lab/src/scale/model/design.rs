@@ -102,6 +102,10 @@ impl Caller<'_> {
         self.machine.release(self.core, lock, since);
     }
 
+    fn lay_down(&mut self, lock: &mut Line, since: f64) {
+        self.machine.lay_down(self.core, lock, since);
+    }
+
     fn discard(&mut self, calls: u64) {
         self.machine.discard(self.core, calls);
     }

@@ -89,7 +89,7 @@ pub struct Counts {
     pub locks: u64,
     /// Those of them that another core held last.
     pub hand_overs: u64,
-    /// Atomic read-modify-writes, two for each lock.
+    /// Atomic read-modify-writes, two for most locks.
     pub atomics: u64,
     /// System calls that give pages back.
     pub discards: u64,
@@ -303,6 +303,11 @@ impl Machine {
     pub fn release(&mut self, core: usize, lock: &mut Line, since: f64) {
         self.counts.atomics += 1;
         self.cores[core] += self.costs.atomic;
+        self.lay_down(core, lock, since);
+    }
+
+    /// The same with a lock for which a store is enough.
+    pub fn lay_down(&mut self, core: usize, lock: &mut Line, since: f64) {
         self.keep_busy(lock, self.cores[core] - since);
     }
 }

@@ -28,6 +28,10 @@ pub enum What {
     Heaps,
     /// The lock of the shared arena.
     SharedArena,
+    /// The lock of a processor's cache of small blocks.
+    ProcessorCache,
+    /// The lock of a class's magazines that no processor has.
+    Depot,
     /// Page map entries of neighbouring spans.
     PageMap,
     /// A span's remote word.
@@ -42,7 +46,7 @@ pub enum What {
 
 impl What {
     /// All of them, in order.
-    pub const ALL: [What; 17] = [
+    pub const ALL: [What; 19] = [
         What::Block,
         What::Pool,
         What::Chunk,
@@ -55,6 +59,8 @@ impl What {
         What::Abandoned,
         What::Heaps,
         What::SharedArena,
+        What::ProcessorCache,
+        What::Depot,
         What::PageMap,
         What::RemoteWord,
         What::Record,
@@ -77,6 +83,8 @@ impl What {
             What::Abandoned => "a line of abandoned lists",
             What::Heaps => "the table of heaps",
             What::SharedArena => "the shared arena's lock",
+            What::ProcessorCache => "a processor's cache",
+            What::Depot => "a class's depot",
             What::PageMap => "a line of the page map",
             What::RemoteWord => "a span's remote word",
             What::Record => "a span's record",

@@ -180,6 +180,13 @@ pub struct Chain {
     seen: usize,
 }
 
+impl Chain {
+    /// One that goes out at once.
+    pub fn of(span: u32, blocks: Vec<u16>) -> Self {
+        Chain { span, blocks, seen: 0 }
+    }
+}
+
 /// An outbox.
 pub struct Outbox {
     slots: Vec<Chain>,

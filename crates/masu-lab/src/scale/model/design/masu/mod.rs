@@ -4,10 +4,12 @@
 //! - `spans`: which spans a heap keeps, and what others' frees do to them.
 //! - `variant`: what is tried out instead.
 //! - `heap`: what a thread has. `cache`: its medium blocks. `pages`, `chunk`: the pool. `homes`: who takes from where.
+//! - `processors`: what threads have instead if there are many more of them than cores.
 //!
-//! Left out: what happens at ticks, of which a trace is too short for one; blocks of a larger class taken
-//! for a smaller one; the look at active spans that may be empty; huge blocks; what marks on free blocks cost, which is
-//! on lines that a call has anyway.
+//! Left out: what happens at ticks, of which a trace is too short for one, and the clock; blocks of a larger class taken
+//! for a smaller one; what is carved ahead; the look at active spans that may be empty; huge blocks; what marks on free
+//! blocks cost, which is on lines that a call has anyway. Where a shard finds its chunks is one line, where the engine
+//! has some.
 
 mod cache;
 mod chunk;
@@ -15,6 +17,7 @@ mod heap;
 mod homes;
 mod list;
 mod pages;
+mod processors;
 mod spans;
 mod variant;
 
@@ -34,6 +37,7 @@ use heap::{CLASSES, Heap, Place, Span};
 use homes::Homes;
 use list::{Links, List};
 use pages::Pages;
+use processors::Processors;
 pub use variant::Variant;
 
 /// Instructions of a refill, beside the pool's; of a chain that goes out; of a medium block that the
@@ -64,6 +68,7 @@ pub struct Masu {
     table: Copied,
     /// The locks of the shared arena's shards.
     lenders: Vec<Line>,
+    processors: Processors,
     emptied: Copied,
     /// What all outboxes hold together.
     outboxes: Copied,
@@ -77,20 +82,24 @@ impl Masu {
     pub fn new(threads: usize, cores: usize, variant: Variant) -> Self {
         let few = OVERSUBSCRIBED_PER_PROCESSOR as usize;
         let lenders = variant.lenders_on(cores);
+        let oversubscribed = threads > few && threads > few * cores;
+        // The last one makes it that.
+        let heaps = if oversubscribed { few * cores + 1 } else { threads };
         Masu {
             variant,
             heaps: (0..threads + lenders).map(|_| Heap::new()).collect(),
             spans: Vec::new(),
             links: Vec::new(),
-            pages: Pages::new(variant.shards_on(cores), Homes::new(variant.nodes)),
+            pages: Pages::new(variant.shards_on(cores), Homes::new(variant.nodes, heaps)),
             caches: Caches::new(if variant.caches { cores } else { 0 }),
             abandoned: [List::default(); CLASSES],
             abandoned_lines: [Copied::of(What::Abandoned); CLASSES],
             table: Copied::of(What::Heaps),
             lenders: vec![Line::of(What::SharedArena); lenders],
+            processors: Processors::new(cores),
             emptied: Copied::of(What::Emptied),
             outboxes: Copied::of(What::Outboxes),
-            oversubscribed: threads > few && threads > few * cores,
+            oversubscribed,
             discarding: 0.0,
             tally: Tally::default(),
         }
@@ -126,11 +135,17 @@ impl Masu {
 
     fn small(&mut self, caller: &mut Caller<'_>, class: usize) -> u32 {
         let heap = caller.thread;
-        let is_empty = self.heaps[heap].bins[class].is_empty();
-        if is_empty && self.heaps[heap].active[class].is_none() && self.borrows(heap, class) {
-            self.borrow(caller, class);
-        }
-        let block = self.take_binned(caller, heap, class);
+        let has_none = self.heaps[heap].bins[class].is_empty()
+            && self.heaps[heap].active[class].is_none()
+            && self.borrows(heap, class);
+        let block = if has_none && self.oversubscribed {
+            self.take_from_processor(caller, class)
+        } else {
+            if has_none {
+                self.borrow(caller, class);
+            }
+            self.take_binned(caller, heap, class)
+        };
         self.heaps[heap].held += size_of_class(class) as i64;
         let (span, place) = place_of(block);
         caller.fetch(&mut self.spans[span].lines[place]);
@@ -279,24 +294,52 @@ impl Masu {
     /// Fills a thread's empty bin from the shared arena.
     fn borrow(&mut self, caller: &mut Caller<'_>, class: usize) {
         let thread = caller.thread;
-        let lender = self.pages.homes.of(caller) % self.lenders.len();
-        let shared = self.threads() + lender;
         let batches = self.heaps[thread].borrowed[class];
         self.heaps[thread].borrowed[class] = (batches + 1).min(BATCHES);
         self.heaps[thread].sent[class] = 0;
         let most = (WITHOUT_SPAN / size_of_class(class)).max(1);
         let want = (1 << batches.min(BATCHES - 1)).min(most);
+        let home = self.pages.homes.of(caller);
+        let blocks = self.lend(caller, home, class, want);
+        self.heaps[thread].bins[class].extend(blocks);
+    }
+
+    /// Blocks from the shared arena.
+    fn lend(
+        &mut self,
+        caller: &mut Caller<'_>,
+        home: usize,
+        class: usize,
+        want: usize,
+    ) -> Vec<u32> {
+        let lender = home % self.lenders.len();
+        let shared = self.threads() + lender;
         let mut lock = self.lenders[lender];
         let since = caller.acquire(&mut lock);
-        for _ in 0..want {
+        let next = |_| {
             let block = self.take_binned(caller, shared, class);
             let (span, place) = place_of(block);
             caller.fetch(&mut self.spans[span].lines[place]);
             caller.execute(10);
-            self.heaps[thread].bins[class].push(block);
-        }
+            block
+        };
+        let blocks = (0..want).map(next).collect();
         caller.release(&mut lock, since);
         self.lenders[lender] = lock;
+        blocks
+    }
+
+    /// A block from the cache of the caller's processor, which is filled if need be.
+    fn take_from_processor(&mut self, caller: &mut Caller<'_>, class: usize) -> u32 {
+        if let Some(block) = self.processors.pop(caller, class) {
+            return block;
+        }
+        let home = self.pages.homes.here(caller);
+        let mut rest = self.lend(caller, home, class, self.processors.most(class));
+        let first = rest.remove(0);
+        let surplus = self.processors.put(caller, class, rest);
+        self.give_magazine(caller, surplus);
+        first
     }
 
     /// Returns what is left of a batch once a thread has freed much and borrowed nothing.
@@ -320,7 +363,9 @@ impl Masu {
     /// The way of an allocation that found nothing at hand ends with a look at what memory has grown by.
     fn grow(&mut self, caller: &mut Caller<'_>, heap: usize) {
         let fresh = self.pages.look_at_fresh(caller);
-        if !self.lends(heap) && fresh.wrapping_sub(self.heaps[heap].grown) >= GROWN_BY / UNIT {
+        if self.pages.homes.has_heap(heap)
+            && fresh.wrapping_sub(self.heaps[heap].grown) >= GROWN_BY / UNIT
+        {
             self.heaps[heap].grown = fresh;
             self.purge_sparse(caller);
         }
@@ -337,8 +382,12 @@ impl Masu {
 
     fn take_run(&mut self, caller: &mut Caller<'_>, size: u32) -> u32 {
         let units = medium_units(size as usize);
-        let heap = &mut self.heaps[caller.thread];
-        let run = match heap.cache.take(caller, &mut self.caches, units) {
+        let cached = if self.pages.homes.has_heap(caller.thread) {
+            self.heaps[caller.thread].cache.take(caller, &mut self.caches, units)
+        } else {
+            None
+        };
+        let run = match cached {
             Some(run) => {
                 caller.execute(CACHED);
                 let (chunk, start) = self.pages.chunk_of(run);
@@ -359,8 +408,12 @@ impl Masu {
         let units = chunk.length(start);
         caller.fetch(chunk.length_line(start));
         caller.execute(CACHED);
-        let cache = &mut self.heaps[caller.thread].cache;
-        cache.put(caller, &mut self.caches, &mut self.pages, run, units);
+        if self.pages.homes.has_heap(caller.thread) {
+            let cache = &mut self.heaps[caller.thread].cache;
+            cache.put(caller, &mut self.caches, &mut self.pages, run, units);
+        } else {
+            self.pages.give_runs(caller, &[run]);
+        }
         if units * UNIT > BUFFER
             && (!self.pages.look_at_free(caller) || self.pages.used() * UNIT >= SURPLUS_FROM)
         {

@@ -160,9 +160,10 @@ impl Pages {
         true
     }
 
-    /// The caller looks how many fresh units its shard has handed out.
+    /// The caller looks how many fresh units its shard has handed out, or, without a heap, the first shard.
     pub fn look_at_fresh(&mut self, caller: &mut Caller<'_>) -> usize {
-        let shard = self.shard_of(caller);
+        let has_heap = self.homes.has_heap(caller.thread);
+        let shard = if has_heap { self.shard_of(caller) } else { 0 };
         caller.read(&mut self.shards[shard].account);
         self.shards[shard].fresh_units
     }

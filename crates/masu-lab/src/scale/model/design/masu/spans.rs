@@ -26,7 +26,15 @@ impl Masu {
         let thread = caller.thread;
         let class = self.spans[span].class;
         self.heaps[thread].held -= size_of_class(class) as i64;
-        if self.spans[span].owner != Some(thread as u32) {
+        let owner = self.spans[span].owner;
+        if owner != Some(thread as u32) {
+            if self.oversubscribed && owner.is_none_or(|owner| self.lends(owner as usize)) {
+                let surplus = self.processors.push(caller, class, block);
+                return self.give_magazine(caller, surplus);
+            }
+            if !self.pages.homes.has_heap(thread) {
+                return self.send(caller, Chain::of(span as u32, vec![place as u16]));
+            }
             self.count_outbox(caller, true);
             let outbox = &mut self.heaps[thread].outbox;
             let out = outbox.put(span as u32, class, place as u16, self.oversubscribed);
@@ -50,6 +58,15 @@ impl Masu {
                 self.look_at_free(caller);
             }
             _ => {}
+        }
+    }
+
+    /// Blocks of a class for which there is no room in the caches go to their spans, those of one together.
+    pub(super) fn give_magazine(&mut self, caller: &mut Caller<'_>, mut magazine: Vec<u32>) {
+        magazine.sort_unstable();
+        for blocks in magazine.chunk_by(|one, other| place_of(*one).0 == place_of(*other).0) {
+            let places = blocks.iter().map(|block| place_of(*block).1 as u16).collect();
+            self.send(caller, Chain::of(place_of(blocks[0]).0 as u32, places));
         }
     }
 
@@ -295,6 +312,9 @@ impl Masu {
     /// A thread ends, and the next one takes over its heap with its active spans.
     pub(super) fn end_thread(&mut self, caller: &mut Caller<'_>) {
         let thread = caller.thread;
+        if !self.pages.homes.has_heap(thread) {
+            return;
+        }
         let heap = &mut self.heaps[thread];
         heap.cache.drain(caller, &mut self.caches, &mut self.pages);
         for chain in heap.outbox.drain() {

@@ -14,13 +14,13 @@ impl Numbers {
 }
 
 /// Threads that allocate blocks of all sizes, free each other's, and are replaced.
-fn shuffle(threads: usize, variant: Variant) -> (Masu, Machine, Vec<u32>) {
-    let mut machine = Machine::new(threads, COSTS);
-    let mut masu = Masu::new(threads, threads, variant);
+fn shuffle(threads: usize, cores: usize, variant: Variant) -> (Masu, Machine, Vec<u32>) {
+    let mut machine = Machine::new(cores, COSTS);
+    let mut masu = Masu::new(threads, cores, variant);
     let (mut numbers, mut live) = (Numbers(7), Vec::new());
     for round in 0..60_000 {
         let thread = numbers.below(threads);
-        let caller = &mut Caller { machine: &mut machine, core: thread, thread };
+        let caller = &mut Caller { machine: &mut machine, core: thread % cores, thread };
         if round % 5_000 == 4_999 {
             masu.replace(caller);
         }
@@ -37,18 +37,21 @@ fn shuffle(threads: usize, variant: Variant) -> (Masu, Machine, Vec<u32>) {
 
 #[test]
 fn no_block_is_handed_out_twice() {
-    let (_, _, mut live) = shuffle(4, Variant::default());
-    let all = live.len();
-    live.sort_unstable();
-    live.dedup();
-    assert_eq!(live.len(), all);
-    assert!(all > 500);
+    // Of forty on four cores, some have no heaps.
+    for threads in [4, 40] {
+        let (_, _, mut live) = shuffle(threads, 4, Variant::default());
+        let all = live.len();
+        live.sort_unstable();
+        live.dedup();
+        assert_eq!(live.len(), all);
+        assert!(all > 500);
+    }
 }
 
 #[test]
 fn what_is_freed_goes_back_to_the_pool() {
     for variant in ["1", "4", "0+caches+lists+lenders"] {
-        let (mut masu, mut machine, live) = shuffle(4, variant.parse().unwrap());
+        let (mut masu, mut machine, live) = shuffle(4, 4, variant.parse().unwrap());
         for (at, block) in live.into_iter().enumerate() {
             let caller = &mut Caller { machine: &mut machine, core: at % 4, thread: at % 4 };
             masu.free(caller, block);
@@ -95,4 +98,24 @@ fn a_span_into_which_much_was_freed_is_not_left() {
         masu.replace(caller);
         assert_eq!(masu.heaps[0].active[class_of(1024)].is_some(), left, "{freed} blocks");
     }
+}
+
+/// Threads that have nothing of their own share what lies at their processors, and each lock is one atomic operation.
+#[test]
+fn threads_of_an_oversubscribed_process_take_blocks_from_processors() {
+    let (threads, cores) = (100, 2);
+    let mut machine = Machine::new(cores, COSTS);
+    let mut masu = Masu::new(threads, cores, Variant::default());
+    let mut call = |masu: &mut Masu, thread: usize| {
+        let core = thread % cores;
+        let caller = &mut Caller { machine: &mut machine, core, thread };
+        let block = masu.alloc(caller, 64);
+        masu.free(caller, block);
+        (block, caller.machine.counts)
+    };
+    let (first, before) = call(&mut masu, 50);
+    let (second, after) = call(&mut masu, 98);
+    assert_eq!(first, second);
+    assert_eq!((after.locks - before.locks, after.atomics - before.atomics), (2, 2));
+    assert_eq!(after.hand_overs, 0);
 }
