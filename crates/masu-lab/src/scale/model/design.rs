@@ -3,7 +3,7 @@
 //! | design | alloc | free by the owner | free by another thread |
 //! |---|---|---|---|
 //! | masu | own bin | own span | outbox; sixteen at once by one compare-and-swap; a span that nobody owns is claimed |
-//! | lock per arena | small cache, then the arena's lock | the same | the same, with the lock of the block's arena |
+//! | lock per arena | small cache, then the arena's lock | the same; the smallest without the lock | the same, with the block's arena |
 //! | page and compare-and-swap | own page | own page | one compare-and-swap on the page's list for each block |
 
 mod arena;
@@ -187,6 +187,9 @@ trait Binned {
 
     /// What becomes of a block.
     fn put(&mut self, caller: &mut Caller<'_>, slot: u32);
+
+    /// What becomes of what a thread has that ends.
+    fn end(&mut self, _caller: &mut Caller<'_>) {}
 }
 
 impl<T: Binned> Protocol for T {
@@ -205,6 +208,10 @@ impl<T: Binned> Protocol for T {
     fn free(&mut self, caller: &mut Caller<'_>, block: u32) {
         self.slots().touch(caller, block);
         self.put(caller, block);
+    }
+
+    fn replace(&mut self, caller: &mut Caller<'_>) {
+        self.end(caller);
     }
 }
 

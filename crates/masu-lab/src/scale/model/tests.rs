@@ -63,8 +63,22 @@ fn handed_over_blocks_cost_what_the_design_makes_them() {
         assert!((point.remote_frees - 0.5).abs() < 0.01, "half of all operations: {point:?}");
     }
     assert_eq!((page.hand_overs, arena.hand_overs > 0.01), (0.0, true), "{arena:?}");
+    assert!(arena.locks < 0.1, "blocks of 64 bytes go back without a lock: {arena:?}");
     assert!(masu.hand_overs < arena.hand_overs / 10.0, "{masu:?} {arena:?}");
     assert!(masu.transfers < page.transfers - 0.1, "{masu:?} {page:?}");
+}
+
+/// A thread's cache in front of an arena ends with the thread.
+#[test]
+fn threads_that_end_take_the_locks_of_arenas() {
+    let stays = own(1, 1_000);
+    let mut ends = stays.clone();
+    let end = Event { thread: 0, op: Op::Replace };
+    ends.events =
+        stays.events.chunks(100).flat_map(|calls| calls.iter().copied().chain([end])).collect();
+    let locks = |trace: &Trace| replay(trace, Design::Arena, 1, COSTS).point.locks;
+    assert_eq!(locks(&stays), 0.0);
+    assert!(locks(&ends) > 0.02, "{}", locks(&ends));
 }
 
 #[test]

@@ -40,13 +40,15 @@ pub enum What {
     Record,
     /// The lock of an arena, in the design that has one for each.
     ArenaLock,
+    /// The lock of the list of arenas without threads, there.
+    Arenas,
     /// The record of a page, in the design that has a compare-and-swap for each.
     Page,
 }
 
 impl What {
     /// All of them, in order.
-    pub const ALL: [What; 19] = [
+    pub const ALL: [What; 20] = [
         What::Block,
         What::Pool,
         What::Chunk,
@@ -65,6 +67,7 @@ impl What {
         What::RemoteWord,
         What::Record,
         What::ArenaLock,
+        What::Arenas,
         What::Page,
     ];
 
@@ -89,6 +92,7 @@ impl What {
             What::RemoteWord => "a span's remote word",
             What::Record => "a span's record",
             What::ArenaLock => "an arena's lock",
+            What::Arenas => "the list of unused arenas",
             What::Page => "a page's record",
         }
     }
