@@ -30,8 +30,8 @@ impl Home {
         Home(number)
     }
 
-    /// That of a thread without a heap, by the processor on which it runs: there may be a thousand such threads. Where the
-    /// processor is not known, they are spread over all shards.
+    /// That of a thread without a heap, by the processor on which it runs: there may be a thousand such threads. Where
+    /// that is not known, they are spread over all shards.
     #[cold]
     #[inline(never)]
     pub fn here() -> Self {

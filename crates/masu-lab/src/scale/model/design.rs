@@ -3,7 +3,7 @@
 //! | design | alloc | free by the owner | free by another thread |
 //! |---|---|---|---|
 //! | masu | own bin | own span | outbox; sixteen at once by one compare-and-swap; a span that nobody owns is claimed |
-//! | lock per arena | small cache, then the arena's lock | the same; the smallest without the lock | the same, with the block's arena |
+//! | lock per arena | small cache, then the arena's lock | the same; small ones without the lock | the same, in the block's arena |
 //! | page and compare-and-swap | own page | own page | one compare-and-swap on the page's list for each block |
 
 mod arena;

@@ -3,7 +3,7 @@
 //! - this file: a call's way to blocks, medium ones included.
 //! - `spans`: which spans a heap keeps, and what others' frees do to them.
 //! - `variant`: what is tried out instead.
-//! - `heap`: what a thread has. `cache`: its medium blocks. `pages`, `chunk`: the pool. `homes`: who takes from where.
+//! - `heap`: what a thread has. `cache`: its medium blocks. `pages`, `chunk`: the pool. `homes`: who takes where.
 //! - `processors`: what threads have instead if there are many more of them than cores.
 //!
 //! Left out: what happens at ticks, of which a trace is too short for one, and the clock; blocks of a larger class taken

@@ -1,6 +1,6 @@
 //! Caches per processor, which the threads of an oversubscribed process have in place of bins (the engine's
-//! `heap/processor_cache`): two magazines of each class, and for each class a depot that all share. Their locks are given
-//! back by a store.
+//! `heap/processor_cache`): two magazines of each class, and for each class a depot that all share. Their locks are
+//! given back by a store.
 
 use std::mem;
 

@@ -189,8 +189,8 @@ impl Masu {
         self.abandoned[class].remove(&mut self.links, span);
     }
 
-    /// Of the first spans of a list, one of the caller's node; behind those whichever comes. Where there is one node, the
-    /// first one.
+    /// Of the first spans of a list, one of the caller's node; behind those whichever comes. Where there is one node,
+    /// the first one.
     fn nearest(&mut self, caller: &Caller<'_>, first: u32) -> Option<u32> {
         if !self.variant.nodes || caller.machine.nodes.number == 1 {
             return Some(first);
