@@ -20,6 +20,8 @@ pub enum What {
     Caches,
     /// What all outboxes hold together.
     Outboxes,
+    /// The lock of whoever gives pages back.
+    Discards,
     /// The lock of the space, from which chunks come.
     Space,
     /// The locks and the numbers of the spans that nobody owns, of four classes.
@@ -48,7 +50,7 @@ pub enum What {
 
 impl What {
     /// All of them, in order.
-    pub const ALL: [What; 20] = [
+    pub const ALL: [What; 21] = [
         What::Block,
         What::Pool,
         What::Chunk,
@@ -57,6 +59,7 @@ impl What {
         What::Emptied,
         What::Caches,
         What::Outboxes,
+        What::Discards,
         What::Space,
         What::Abandoned,
         What::Heaps,
@@ -82,6 +85,7 @@ impl What {
             What::Emptied => "the counter of emptied spans",
             What::Caches => "the sum of all caches",
             What::Outboxes => "the sum of all outboxes",
+            What::Discards => "the lock of discards",
             What::Space => "the space's lock",
             What::Abandoned => "a line of abandoned lists",
             What::Heaps => "the table of heaps",

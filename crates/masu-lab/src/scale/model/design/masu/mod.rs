@@ -73,7 +73,8 @@ pub struct Masu {
     /// What all outboxes hold together.
     outboxes: Copied,
     oversubscribed: bool,
-    /// Until when a core has the kernel take pages back.
+    /// The lock of whoever has the kernel take pages back, which others only try, and until when it is held.
+    discards: Line,
     discarding: f64,
     tally: Tally,
 }
@@ -100,6 +101,7 @@ impl Masu {
             emptied: Copied::of(What::Emptied),
             outboxes: Copied::of(What::Outboxes),
             oversubscribed,
+            discards: Line::of(What::Discards),
             discarding: 0.0,
             tally: Tally::default(),
         }
@@ -146,6 +148,9 @@ impl Masu {
             }
             self.take_binned(caller, heap, class)
         };
+        if has_none {
+            self.grow(caller, heap);
+        }
         self.heaps[heap].held += size_of_class(class) as i64;
         let (span, place) = place_of(block);
         caller.fetch(&mut self.spans[span].lines[place]);

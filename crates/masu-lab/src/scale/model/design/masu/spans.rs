@@ -366,8 +366,10 @@ impl Masu {
     pub(super) fn purge_sparse(&mut self, caller: &mut Caller<'_>) {
         let now = caller.machine.clock(caller.core);
         if self.discarding > now {
-            return;
+            return caller.atomic(&mut self.discards);
         }
+        // Nobody waits for it, so it is not busy while it is held.
+        caller.acquire(&mut self.discards);
         for class in 1..=LAST_CLASS {
             let list = &mut self.heaps[caller.thread].partial[class];
             let mut at = list.front();
@@ -397,6 +399,7 @@ impl Masu {
                 list.push_back(&mut self.links, span);
             }
         }
+        caller.atomic(&mut self.discards);
         self.discarding = caller.machine.clock(caller.core);
     }
 }
