@@ -341,7 +341,7 @@ impl Masu {
         let heap = &mut self.heaps[thread];
         (heap.full_count, heap.held) = (0, 0);
         (heap.borrowed, heap.sent) = ([0; CLASSES], [0; CLASSES]);
-        // Nor are spans left into which much was freed.
+        // An active span into which much was freed is not left.
         let leaves = self.mode(thread) != Mode::Oversubscribed;
         for class in 1..=LAST_CLASS {
             let Some(span) = self.heaps[thread].active[class] else { continue };
