@@ -6,7 +6,7 @@
 //! away. So there the lowest bits of a home are the node that the thread runs on, and above them threads of a node are
 //! counted. A shard serves threads of one node as soon as there are as many shards as nodes; what a shard takes from
 //! another one, and what was there before, may be of any. A thread looks where it runs when it begins, and, if it needs
-//! small blocks, once a tick.
+//! small blocks, once a tick. A thread without a heap has the home of its processor.
 //!
 //! How many nodes there are is learnt from where threads run ([`Nodes`]). While all run on the first one, homes stay as
 //! they are.
