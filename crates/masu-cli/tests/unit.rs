@@ -209,10 +209,10 @@ fn aliases_instances_and_wrappers() {
     assert!(machine.unit(&["../x"], 2).contains("is not the name of a service"));
 }
 
-/// The fixture's directory is its owner's own, as a home is.
+/// The library lies in a directory that is its owner's own, as a home is.
 #[test]
 fn a_user_who_may_not_read_the_library_is_named() {
-    use std::os::unix::fs::MetadataExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     let service = |name: &str, more: &str| {
         (format!("lib/systemd/system/{name}.service"), format!("[Service]\nExecStart=/a\n{more}\n"))
@@ -226,7 +226,9 @@ fn a_user_who_may_not_read_the_library_is_named() {
     ];
     let files: Vec<_> = services.iter().map(|(path, text)| (&path[..], &text[..])).collect();
     let machine = Machine::new(&files);
-    let owner = fs::metadata(machine.fixture.path("")).unwrap().uid();
+    let home = machine.fixture.path("");
+    fs::set_permissions(&home, fs::Permissions::from_mode(0o700)).unwrap();
+    let owner = fs::metadata(&home).unwrap().uid();
     let users = format!("app:x:4711:4711::/:/bin/sh\nme:x:{owner}:4712::/:/bin/sh\n");
     fs::create_dir_all(machine.at("etc")).unwrap();
     fs::write(machine.at("etc/passwd"), users).unwrap();
