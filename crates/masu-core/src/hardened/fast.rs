@@ -89,10 +89,12 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
         {
             return None;
         }
-        trailer::clear(address, stride);
-        if !state.retire(live, sharing::is_alone()) {
+        // Before it is zeroed: of two frees at once, the late one changes nothing.
+        if !state.claim(live, sharing::is_alone()) {
             return None;
         }
+        trailer::clear(address, stride);
+        state.rest(live);
         hand.put(address);
         Some(bytes)
     }

@@ -6,18 +6,20 @@
 //!                   └──────────── the thread's bin ─────┘
 //! ```
 //!
-//! A block freed while a fork stands still is `LEFT`, and is the program's again when its turn to be freed comes.
+//! A block freed while a fork stands still is `LEFT`, and is the program's again when its turn to be freed comes. One
+//! that a thread frees into its bin is `LEFT` while it is zeroed, if there may be a second thread: from `claim`, a
+//! compare-and-swap, which would wait for the zeroes if it came later, to `rest`.
 //!
 //! Above that, the state counts how often the slot was handed out, up to 64 times, and then from 0 again. If slots have
 //! [tags](super::tags), its upper half holds the last block's tag, and it counts up to 4.
 //!
 //! Invariants:
-//! 1. `draw` and `release` happen under the pool's lock; from `draw` or `retire` to `hand_out` or `release` the slot is
-//!    one thread's, or in the pool's quarantine.
-//! 2. of two frees of one block, one is told that it was too late: `retire` is a compare-and-swap wherever there may be
-//!    a second thread.
-//! 3. a slot that is not live, nor left, is zero. Its owner writes after `hand_out` and has zeroed it before `retire`, and a
-//!    thread that sees a state that says so sees the zeroes: release and acquire.
+//! 1. `draw` and `release` happen under the pool's lock; from `draw`, `claim` or `retire` to `hand_out` or `release` the
+//!    slot is one thread's, or in the pool's quarantine.
+//! 2. of two frees of one block, one is told that it was too late: `retire` and `claim` are a compare-and-swap wherever
+//!    there may be a second thread.
+//! 3. a slot that is not live, nor left, is zero. Its owner writes after `hand_out` and has zeroed it before `retire` or
+//!    `rest`, and a thread that sees a state that says so sees the zeroes: release and acquire.
 //!
 //! So a thread that looks at another's slot may see that it is not live, and then see what its new owner writes: but
 //! then the state has changed afterwards ([`State::is_damaged`]).
@@ -145,6 +147,21 @@ impl State {
         self.0.compare_exchange(live, waits, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
+    /// Takes the program's block back, which is to be zeroed next. The rest as for [`retire`](Self::retire).
+    #[inline]
+    pub fn claim(&self, Live(live): Live, alone: bool) -> bool {
+        let left = live & !WHO | LEFT;
+        // Relaxed: nothing was written yet, and of a live slot's bytes a neighbour looks at no more than the trailer,
+        // which may be zero.
+        alone || self.0.compare_exchange(live, left, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Has a slot wait that was claimed, and is all zero again.
+    #[inline]
+    pub fn rest(&self, Live(live): Live) {
+        self.0.store(live & !WHO | WAITS, Ordering::Release);
+    }
+
     /// Marks the program's block as one that waits for a fork to end. Returns `false` if another free was first. What
     /// is written to the slot comes later.
     pub fn leave(&self, Live(live): Live) -> bool {
@@ -168,7 +185,7 @@ impl State {
     }
 
     /// Whether the slot looks wrong, as `is_wrong` says of a live one or of another, and has not changed hands
-    /// meanwhile. If it has, its new owner checks it. What was left is checked when it is freed.
+    /// meanwhile. If it has, its new owner checks it. What was left is checked when it is freed, or is being zeroed.
     #[cold]
     #[inline(never)]
     pub fn is_damaged(&self, is_wrong: &dyn Fn(bool) -> bool) -> bool {

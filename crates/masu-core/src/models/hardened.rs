@@ -80,17 +80,18 @@ impl Pool {
     fn free(&self, bin: &Bin, entry: u64) -> bool {
         let slot = self.slot(entry);
         let Some(live) = slot.state.live() else { return false };
-        slot.word.store(0, Ordering::Relaxed);
         if bin.is_new() {
             bin.set_most(2, self.waiting, self.waiting);
         }
         if !bin.has_room() {
             assert!(bin.make_room(&mut To { pool: self, guard: None }));
         }
-        if !slot.state.retire(live, false) {
+        if !slot.state.claim(live, false) {
             return false;
         }
         slot.owner.written();
+        slot.word.store(0, Ordering::Relaxed);
+        slot.state.rest(live);
         bin.put(entry, |_| 0);
         true
     }
@@ -164,7 +165,49 @@ fn a_late_free_does_not_take_a_slot_from_its_next_owner() {
         let live = slot.state.live().unwrap();
         assert!(pool.free(&bin, block));
         pool.alloc(&bin).unwrap();
-        assert!(!slot.state.retire(live, false));
+        assert!(!slot.state.retire(live, false) && !slot.state.claim(live, false));
+    });
+}
+
+/// The other steps of a free that takes the pool's lock, and zeroes first.
+#[test]
+fn of_two_frees_in_different_ways_one_is_too_late() {
+    check(None, || {
+        let pool = Pool::new(1, 0);
+        let bin = Bin::new();
+        pool.draw(&bin, 1);
+        let block = pool.alloc(&bin).unwrap();
+        let others = Rc::new(RefCell::new(false));
+        let thread = spawn({
+            let (pool, others) = (pool.clone(), others.clone());
+            move || {
+                let state = &pool.slot(block).state;
+                if let Some(live) = state.live() {
+                    *others.borrow_mut() = state.retire(live, false);
+                }
+            }
+        });
+        let own = pool.free(&bin, block);
+        thread.join().unwrap();
+        assert!(own ^ *others.borrow(), "both or none");
+    });
+}
+
+/// Between the two steps of a free.
+#[test]
+fn a_block_that_is_being_zeroed_is_nobodys_and_not_damaged() {
+    check(None, || {
+        let pool = Pool::new(1, 0);
+        let bin = Bin::new();
+        pool.draw(&bin, 1);
+        let state = &pool.slot(pool.alloc(&bin).unwrap()).state;
+        let live = state.live().unwrap();
+        assert!(state.claim(live, false));
+        assert!(!state.is_live() && !state.claim(live, false) && !state.retire(live, false));
+        assert!(state.is_taken() && !state.is_damaged(&|live| !live));
+        state.rest(live);
+        assert!(!state.is_live() && !state.claim(live, false));
+        assert!(state.is_damaged(&|live| !live), "what is written to it now is seen");
     });
 }
 
@@ -230,6 +273,30 @@ fn a_look_at_a_neighbour_sees_no_damage_where_there_is_none() {
         assert!(!slot.state.is_damaged(&is_wrong));
         slot.word.store(7, Ordering::Relaxed);
         assert!(slot.state.is_damaged(&is_wrong), "a write after the free is seen");
+    });
+}
+
+/// The same where the owner zeroes its block first.
+#[test]
+fn a_look_at_a_neighbour_that_is_zeroed_and_then_retired_sees_no_damage() {
+    check(3, || {
+        let pool = Pool::new(1, 0);
+        let bin = Bin::new();
+        pool.draw(&bin, 1);
+        let block = pool.alloc(&bin).unwrap();
+        let thread = spawn({
+            let pool = pool.clone();
+            move || {
+                let slot = pool.slot(block);
+                let is_wrong = |live: bool| !live && slot.word.load(Ordering::Relaxed) != 0;
+                assert!(!slot.state.is_damaged(&is_wrong), "it was only freed");
+            }
+        });
+        let slot = pool.slot(block);
+        let live = slot.state.live().unwrap();
+        slot.word.store(0, Ordering::Relaxed);
+        assert!(slot.state.retire(live, false));
+        thread.join().unwrap();
     });
 }
 
