@@ -55,7 +55,7 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
         // Before the check, so that a fresh page is faulted in once.
         let canary = spot.slab.header.canary.get();
         trailer::write(at + stride, canary, stride - TRAILER - size);
-        if (used || stride <= SAME_PAGE) && !trailer::is_clear(at, stride) {
+        if (used || stride <= SAME_PAGE) && !trailer::is_zero(at, stride - TRAILER) {
             report::written_after_free(at as *const u8);
         }
         tags::put_on(at, size, tag);

@@ -68,50 +68,6 @@ pub fn fetch(at: usize, stride: usize) {
     let _ = (at, stride);
 }
 
-/// Whether a slot of `stride` bytes is all zero, apart from its trailer.
-///
-/// # Safety
-/// As for [`clear`].
-#[inline]
-pub unsafe fn is_clear(at: usize, stride: usize) -> bool {
-    let (mut from, end) = (at, at + stride - 16);
-    // SAFETY: passed on; eight bytes are left over.
-    unsafe {
-        while end - from >= AT_ONCE {
-            if !are_zero(from) {
-                return false;
-            }
-            from += AT_ONCE;
-        }
-        lines_are_zero(from, (end - from) / 16) && (end as *const u64).read() == 0
-    }
-}
-
-/// # Safety
-/// They must be that many lines of 16 bytes of the engine's, which no thread writes.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline]
-unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
-    use core::arch::x86_64::*;
-    // SAFETY: passed on; every x86-64 processor has these instructions.
-    unsafe {
-        let mut or = _mm_setzero_si128();
-        for i in 0..lines {
-            or = _mm_or_si128(or, _mm_load_si128((at as *const __m128i).add(i)));
-        }
-        _mm_movemask_epi8(_mm_cmpeq_epi8(or, _mm_setzero_si128())) == 0xffff
-    }
-}
-
-/// # Safety
-/// As above.
-#[cfg(any(not(target_arch = "x86_64"), miri))]
-#[inline]
-unsafe fn lines_are_zero(at: usize, lines: usize) -> bool {
-    // SAFETY: passed on.
-    (0..lines).fold(0, |or, i| or | unsafe { (at as *const u128).add(i).read() }) == 0
-}
-
 /// Zeroes a slot of `stride` bytes, with its trailer, and takes its tag.
 ///
 /// # Safety
@@ -188,8 +144,9 @@ pub unsafe fn is_whole(end: usize, canary: u64, stride: usize) -> bool {
     trailer == 0 || slack_of(trailer, canary, stride).is_some()
 }
 
-/// Bytes that are checked together.
-const AT_ONCE: usize = 64;
+/// Bytes of a line, and of the lines that are checked together.
+const LINE_BYTES: usize = size_of::<Line>();
+const AT_ONCE: usize = 4 * LINE_BYTES;
 
 /// The position of the first of `len` bytes that is not zero.
 ///
@@ -201,6 +158,8 @@ pub unsafe fn first_not_zero(at: usize, len: usize) -> Option<usize> {
     if unsafe { is_zero(at, len) } { None } else { Some(unsafe { position(at, len) }) }
 }
 
+/// Whether `len` bytes are all zero. The last of them are looked at twice, so that few branches depend on how many.
+///
 /// # Safety
 /// As for [`first_not_zero`].
 #[inline]
@@ -208,38 +167,36 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     // SAFETY: passed on; any bytes are a number.
     let word = |at: usize| unsafe { (at as *const u64).read_unaligned() };
     let end = at + len;
-    if len < 8 {
-        // The last bytes of a word, if there are any.
-        return len == 0 || u64::from_le(word(end - 8)) >> (64 - len * 8) == 0;
+    if len < LINE_BYTES {
+        // Two words, or the last bytes of one, if there are any. In two steps: all 64 bits may have to go.
+        let half = 4 * (8 - len.min(8));
+        return u64::from_le(word(at.min(end - 8)) | word(end - 8)) >> half >> half == 0;
     }
-    let mut from = at;
-    while end - from >= AT_ONCE {
-        // SAFETY: passed on.
-        if !unsafe { are_zero(from) } {
+    let line = |from: usize, n: usize| from + n * LINE_BYTES;
+    let (mut from, last) = (at, end - LINE_BYTES);
+    while end - from > AT_ONCE {
+        // SAFETY: passed on: so many bytes are left.
+        if !unsafe { are_zero([from, line(from, 1), line(from, 2), line(from, 3)]) } {
             return false;
         }
         from += AT_ONCE;
     }
-    let mut or = word(end - 8);
-    while end - from > 8 {
-        or |= word(from);
-        from += 8;
-    }
-    or == 0
+    // SAFETY: passed on: lines from `at` on, the last of which ends at the end.
+    unsafe { are_zero([from.min(last), line(from, 1).min(last), line(from, 2).min(last), last]) }
 }
 
-/// Whether [`AT_ONCE`] bytes are zero.
+/// Whether these lines are zero.
 ///
 /// # Safety
 /// As for [`first_not_zero`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-unsafe fn are_zero(at: usize) -> bool {
+unsafe fn are_zero([a, b, c, d]: [usize; 4]) -> bool {
     use core::arch::x86_64::*;
     // SAFETY: passed on; every x86-64 processor has these instructions.
     unsafe {
-        let line = |n: usize| _mm_loadu_si128((at as *const __m128i).add(n));
-        let or = _mm_or_si128(_mm_or_si128(line(0), line(1)), _mm_or_si128(line(2), line(3)));
+        let line = |at: usize| _mm_loadu_si128(at as *const __m128i);
+        let or = _mm_or_si128(_mm_or_si128(line(a), line(b)), _mm_or_si128(line(c), line(d)));
         _mm_movemask_epi8(_mm_cmpeq_epi8(or, _mm_setzero_si128())) == 0xffff
     }
 }
@@ -248,10 +205,9 @@ unsafe fn are_zero(at: usize) -> bool {
 /// As above.
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 #[inline]
-unsafe fn are_zero(at: usize) -> bool {
+unsafe fn are_zero(lines: [usize; 4]) -> bool {
     // SAFETY: passed on; any bytes are a number.
-    (0..AT_ONCE / 8).fold(0, |or, n| or | unsafe { (at as *const u64).add(n).read_unaligned() })
-        == 0
+    lines.into_iter().fold(0, |or, at| or | unsafe { (at as *const u128).read_unaligned() }) == 0
 }
 
 /// Whether 16 or 32 bytes are all zero, although a thread may be writing them.
@@ -316,7 +272,10 @@ mod tests {
     fn the_first_byte_that_is_not_zero_is_found() {
         let mut bytes = [0u8; 200];
         let at = bytes.as_ptr().addr();
-        for from in [0, 1, 7, 8, 33, 150, 191, 192, 193, 199, 200] {
+        for from in [0, 1, 7, 8, 33, 71, 72, 73, 135, 136, 137, 150, 168, 183, 184, 185, 191, 192]
+            .into_iter()
+            .chain([193, 199, 200])
+        {
             for place in 0..200 - from {
                 bytes[from + place] = 1;
                 // SAFETY: the test's own memory.
@@ -325,6 +284,16 @@ mod tests {
             }
             // SAFETY: as above.
             unsafe { assert_eq!(first_not_zero(at + from, 200 - from), None) };
+        }
+    }
+
+    #[test]
+    fn bytes_beside_those_that_are_checked_do_not_matter() {
+        for len in 0..=140 {
+            let mut bytes = [!0u8; 172];
+            bytes[16..16 + len].fill(0);
+            // SAFETY: the test's own memory.
+            unsafe { assert!(is_zero(bytes.as_ptr().addr() + 16, len), "{len}") };
         }
     }
 }
