@@ -22,7 +22,7 @@ pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
     };
     if cache::serves(class)
         && let Some(hand) = cache::hand(class, thread)
-        && hand.fill(thread)
+        && hand.fill(class, thread)
     {
         // SAFETY: the calling thread's, of a class with room for that many bytes.
         return unsafe { fast::take(hand, class, size) };

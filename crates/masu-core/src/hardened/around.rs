@@ -4,6 +4,8 @@
 //! word; and damage is believed only if the slot has not changed hands
 //! ([`State::is_damaged`](super::state::State::is_damaged)).
 
+use super::free::slot;
+use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES};
 use super::slab::Slab;
@@ -18,20 +20,15 @@ const NEAR: usize = 64;
 /// A shorter [`look_around`]. Returns `false` if something is wrong, which [`look_around`] reports.
 ///
 /// # Safety
-/// As for [`look_around`].
+/// As for [`look_around`], of one of the process's own pools.
 #[inline]
-pub(super) unsafe fn is_whole_around(
-    pool: &Pool,
-    address: usize,
-    class: usize,
-    spot: Spot,
-) -> bool {
+pub(super) unsafe fn is_whole_around(address: usize, class: usize, spot: Spot) -> bool {
     let shape = &ALL[class % CLASSES];
     let stride = shape.stride as usize;
     // SAFETY: passed on; slots of the slab, of 32 bytes or more.
     unsafe {
         if stride < LOOKED_AT || spot.slot == 0 {
-            look_around(pool, address, class, spot);
+            look_around_at(address);
             return true;
         }
         let behind = spot.slot + 1;
@@ -39,6 +36,18 @@ pub(super) unsafe fn is_whole_around(
             && (stride > NEAR
                 || behind >= usize::from(shape.slots)
                 || is_whole(spot.slab, behind, stride, address + stride, false))
+    }
+}
+
+/// [`look_around`] for few callers, which need no [`Spot`] in memory for it.
+///
+/// # Safety
+/// As for [`is_whole_around`].
+#[inline(never)]
+unsafe fn look_around_at(address: usize) {
+    if let Some((pool, class, spot)) = slot(&PROCESS, address) {
+        // SAFETY: passed on.
+        unsafe { look_around(pool, address, class, spot) };
     }
 }
 

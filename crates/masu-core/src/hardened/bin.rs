@@ -120,7 +120,7 @@ impl Bin {
     }
 
     /// Puts a freed block, for which there must be room, into quarantine; what comes out is ready.
-    #[inline]
+    #[inline(always)]
     pub fn put(&self, entry: u64, below: impl FnOnce(usize) -> usize) {
         let mut entry = entry;
         let drawn = usize::from(self.drawn_len.get());

@@ -58,12 +58,11 @@ unsafe impl Sync for Cache {}
 pub const FIELDS: [usize; 4] =
     [size_of::<Cache>(), size_of::<Bin>(), Bin::COUNTS[0], Bin::COUNTS[1]];
 
-/// A class's part of a thread's cache.
+/// A class's part of a thread's cache: two words, which are passed in registers.
 #[derive(Clone, Copy)]
 pub struct Hand {
     bin: &'static Bin,
     stream: &'static UnsafeCell<Stream>,
-    class: usize,
 }
 
 /// Whether blocks of a class pass through caches.
@@ -79,7 +78,7 @@ pub fn hand(class: usize, thread: usize) -> Option<Hand> {
         return None;
     }
     let hand = at_hand(class, thread)?;
-    (!hand.bin.is_new() || hand.begin()).then_some(hand)
+    (!hand.bin.is_new() || hand.begin(class)).then_some(hand)
 }
 
 /// The same, if the thread's cache is accessible.
@@ -89,7 +88,7 @@ pub fn at_hand(class: usize, thread: usize) -> Option<Hand> {
         return None;
     }
     let cache = cache(thread);
-    Some(Hand { bin: cache.bins.get(class)?, stream: &cache.stream, class })
+    Some(Hand { bin: cache.bins.get(class)?, stream: &cache.stream })
 }
 
 /// An accessible one.
@@ -129,6 +128,11 @@ fn share(more: usize) -> usize {
     OPEN.load(Ordering::Relaxed).div_ceil((more * PROCESS.arenas()).max(1)).max(1)
 }
 
+/// How many blocks of a class a thread's share of `bytes` is, of `more` times as much as arenas keep.
+fn blocks(class: usize, bytes: usize, more: usize) -> usize {
+    bytes / share(more) / ALL[class % CLASSES].stride.max(1) as usize
+}
+
 impl Hand {
     /// A number below `n` from the thread's stream.
     #[inline]
@@ -137,18 +141,13 @@ impl Hand {
         unsafe { &mut *self.stream.get() }.below(n)
     }
 
-    /// How many blocks the thread's share of `bytes` is, of `more` times as much as arenas keep.
-    fn blocks(&self, bytes: usize, more: usize) -> usize {
-        bytes / share(more) / ALL[self.class % CLASSES].stride.max(1) as usize
-    }
-
     /// Decides how much may be in it. Returns `false` if nothing, because its share is too small.
-    fn begin(&self) -> bool {
-        let is_served = self.blocks(SERVED_BYTES, READY_MORE) >= LEAST_SERVED;
+    fn begin(&self, class: usize) -> bool {
+        let is_served = blocks(class, SERVED_BYTES, READY_MORE) >= LEAST_SERVED;
         if is_served {
             let (drawn, queue) = options::quarantine();
-            let most = |bytes| if bytes == 0 { 0 } else { self.blocks(bytes, 1).max(1) };
-            let ready = self.blocks(READY_BYTES, READY_MORE).max(LEAST_READY);
+            let most = |bytes| if bytes == 0 { 0 } else { blocks(class, bytes, 1).max(1) };
+            let ready = blocks(class, READY_BYTES, READY_MORE).max(LEAST_READY);
             self.bin.set_most(ready, most(drawn), most(queue));
         }
         is_served
@@ -164,20 +163,19 @@ impl Hand {
 
     /// Draws slots if none is ready. Returns `false` if there are none.
     #[inline]
-    pub fn fill(&self, thread: usize) -> bool {
-        !self.bin.is_empty() || self.refill(thread)
+    pub fn fill(self, class: usize, thread: usize) -> bool {
+        !self.bin.is_empty() || self.refill(class, thread)
     }
 
     #[inline(never)]
-    fn refill(&self, thread: usize) -> bool {
-        let arena = arena_of(self.class, thread);
-        let pool = pool_of(self.class, arena).and_then(|pool| pool.enter(self.class));
+    fn refill(self, class: usize, thread: usize) -> bool {
+        let pool = pool_of(class, arena_of(class, thread)).and_then(|pool| pool.enter(class));
         let Some(mut pool) = pool else { return false };
-        let batch = self.bin.next_batch(self.blocks(READY_BYTES / 2, READY_MORE));
+        let batch = self.bin.next_batch(blocks(class, READY_BYTES / 2, READY_MORE));
         let mut drawn = [Drawn::default(); READY / 2];
         let Some(drawn) = drawn.get_mut(..batch) else { return false };
         let count = pool.draw(drawn);
-        let stride = ALL[self.class % CLASSES].stride as usize;
+        let stride = ALL[class % CLASSES].stride as usize;
         for drawn in drawn.iter().take(count) {
             // All of them will be needed soon, and each would be waited for.
             trailer::fetch(drawn.get().0, stride);
@@ -195,13 +193,13 @@ impl Hand {
     /// Makes room if there is none, by handing half of what is ready over to the pools. Returns whether a slab is empty
     /// now; `None` if a fork stands still.
     #[inline(never)]
-    pub fn make_room(&self) -> Option<bool> {
-        let mut to = To::new(self.class);
+    pub fn make_room(self, class: usize) -> Option<bool> {
+        let mut to = To::new(class);
         (self.has_room() || self.bin.make_room(&mut to)).then_some(to.emptied)
     }
 
     /// Puts a freed block, for which there must be room, into quarantine. What comes out is ready.
-    #[inline]
+    #[inline(always)]
     pub fn put(&self, at: usize) {
         self.bin.put(Drawn::used(at).0, |n| self.below(n));
     }
@@ -241,9 +239,9 @@ impl Taker for To {
     }
 }
 
-/// The parts of a thread's cache.
-fn hands(thread: usize) -> impl Iterator<Item = Hand> {
-    (1..PAGES).filter_map(move |class| at_hand(class, thread))
+/// The parts of a thread's cache, with their classes.
+fn hands(thread: usize) -> impl Iterator<Item = (usize, Hand)> {
+    (1..PAGES).filter_map(move |class| Some((class, at_hand(class, thread)?)))
 }
 
 /// Empties a thread's cache. Whatever a fork that stands still does not allow stays.
@@ -258,9 +256,9 @@ pub fn empty(thread: usize) {
 #[cold]
 #[inline(never)]
 fn hand_over(thread: usize) {
-    for hand in hands(thread) {
+    for (class, hand) in hands(thread) {
         if hand.bin.count() != 0 {
-            hand.bin.empty(&mut To::new(hand.class));
+            hand.bin.empty(&mut To::new(class));
         }
     }
 }
@@ -276,5 +274,5 @@ pub fn after_fork_in_child() {
 /// Bytes that could be requested in the slots that wait in caches.
 pub fn waiting() -> usize {
     let all = (0..OPEN.load(Ordering::Acquire)).flat_map(hands);
-    all.map(|hand| hand.bin.count() * room(hand.class)).sum()
+    all.map(|(class, hand)| hand.bin.count() * room(class)).sum()
 }

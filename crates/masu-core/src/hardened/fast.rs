@@ -85,8 +85,7 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     unsafe {
         let slack = trailer::slack(address + stride, canary, stride)?;
         let bytes = stride - TRAILER - slack;
-        if !trailer::is_zero(address + bytes, slack) || !is_whole_around(pool, address, class, spot)
-        {
+        if !trailer::is_zero(address + bytes, slack) || !is_whole_around(address, class, spot) {
             return None;
         }
         // Before it is zeroed: of two frees at once, the late one changes nothing.

@@ -103,7 +103,7 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
     if is_own
         && cache::serves(class)
         && let Some(hand) = cache::hand(class, thread)
-        && let Some(emptied) = hand.make_room()
+        && let Some(emptied) = hand.make_room(class)
         // SAFETY: passed on.
         && let Some(bytes) = unsafe { fast::free_at_hand(p, thread) }
     {
