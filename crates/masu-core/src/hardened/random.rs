@@ -10,6 +10,8 @@ const LIFE: u32 = 4096;
 /// Blocks that are made together.
 const LANES: usize = 4;
 const WORDS: usize = 16 * LANES;
+/// Numbers in these words, two in each.
+const NUMBERS: usize = 2 * WORDS;
 
 /// A stream.
 pub struct Stream {
@@ -37,9 +39,11 @@ impl Stream {
         if self.unused == 0 {
             self.refill();
         }
-        self.unused = self.unused.saturating_sub(1);
-        let word = self.at_hand[self.unused / 2 % WORDS];
-        (word >> (self.unused % 2 * 16)) as u16
+        // Read once: a signal handler may renew the stream meanwhile.
+        let last = self.unused.wrapping_sub(1) % NUMBERS;
+        self.unused = last;
+        // SAFETY: one of so many halves of the words; any bytes are a number.
+        unsafe { self.at_hand.as_ptr().cast::<u16>().add(last).read() }
     }
 
     /// A number below `n`, at most 2^16.
@@ -68,7 +72,7 @@ impl Stream {
         }
         chacha(&self.key, self.left, &mut self.at_hand);
         self.left = self.left.saturating_sub(LANES as u32);
-        self.unused = 2 * WORDS;
+        self.unused = NUMBERS;
     }
 }
 
