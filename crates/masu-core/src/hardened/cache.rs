@@ -17,7 +17,7 @@ use super::bin::{Bin, READY, Taker};
 use super::place::PROCESS;
 use super::pool::Locked;
 use super::random::Stream;
-use super::shape::{ALL, CLASSES, PAGES, room};
+use super::shape::{ALL, CLASSES, PAGES, TRAILER, room};
 use super::slab::Drawn;
 use super::{BEGIN, arena_of, options, pool_of, trailer};
 use crate::features;
@@ -178,7 +178,9 @@ impl Hand {
         let stride = ALL[class % CLASSES].stride as usize;
         for drawn in drawn.iter().take(count) {
             // All of them will be needed soon, and each would be waited for.
-            trailer::fetch(drawn.get().0, stride);
+            let at = drawn.get().0;
+            trailer::fetch(at);
+            trailer::fetch(at + stride - TRAILER);
             self.bin.add(drawn.0);
         }
         !self.bin.is_empty()

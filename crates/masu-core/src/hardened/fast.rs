@@ -71,6 +71,8 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
 #[inline(never)]
 pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     let (address, tag) = tags::split(p.addr());
+    // The end of the neighbour, which the program may not have touched for long, and which is waited for below.
+    trailer::fetch(address - TRAILER);
     let region = PROCESS.region_of(address);
     let (pool, class) = (PROCESS.pool(region), region % CLASSES);
     let hand = cache::at_hand(class, thread).filter(Hand::has_room)?;

@@ -55,17 +55,17 @@ pub unsafe fn wipe(end: usize) {
     unsafe { word(end) }.store(0, Ordering::Relaxed);
 }
 
-/// Fetches the first and the last bytes of a slot into the processor's cache, if they have a page.
+/// Fetches the bytes at an address into the processor's cache, if they have a page.
 #[inline]
-pub fn fetch(at: usize, stride: usize) {
+pub fn fetch(at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in [at, at + stride - TRAILER] {
+    {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program sees, at any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::without_provenance(at)) };
     }
     #[cfg(any(not(target_arch = "x86_64"), miri))]
-    let _ = (at, stride);
+    let _ = at;
 }
 
 /// Zeroes a slot of `stride` bytes, with its trailer, and takes its tag.
