@@ -13,9 +13,9 @@ const SLACK_SHIFT: u32 = 8;
 /// Bytes of slots that are zeroed without a call.
 const INLINE: usize = 512;
 /// The unit of writing, and its zero.
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 type Line = core::arch::x86_64::__m128i;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 type Line = u128;
 // SAFETY: any bytes are one.
 const LINE: Line = unsafe { core::mem::zeroed() };
@@ -185,31 +185,31 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
         return u64::from_le(word(at.min(end - 8)) | word(end - 8)) >> half >> half == 0;
     }
     let line = |from: usize, n: usize| from + n * LINE_BYTES;
-    let (mut from, last) = (at, end - LINE_BYTES);
+    let (mut or, mut from, last) = (LINE, at, end - LINE_BYTES);
+    // To the end, whatever comes: there is nearly always nothing to be found.
     while end - from > AT_ONCE {
         // SAFETY: passed on: so many bytes are left.
-        if !unsafe { are_zero([from, line(from, 1), line(from, 2), line(from, 3)]) } {
-            return false;
-        }
+        or = unsafe { or_of(or, [from, line(from, 1), line(from, 2), line(from, 3)]) };
         from += AT_ONCE;
     }
+    let lines = [from.min(last), line(from, 1).min(last), line(from, 2).min(last), last];
     // SAFETY: passed on: lines from `at` on, the last of which ends at the end.
-    unsafe { are_zero([from.min(last), line(from, 1).min(last), line(from, 2).min(last), last]) }
+    is_zero_line(unsafe { or_of(or, lines) })
 }
 
-/// Whether these lines are zero.
+/// The bits that are set in a line or in one of these four.
 ///
 /// # Safety
 /// As for [`first_not_zero`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-unsafe fn are_zero([a, b, c, d]: [usize; 4]) -> bool {
-    use core::arch::x86_64::*;
+unsafe fn or_of(or: Line, [a, b, c, d]: [usize; 4]) -> Line {
+    use core::arch::x86_64::{_mm_loadu_si128, _mm_or_si128};
     // SAFETY: passed on; every x86-64 processor has these instructions.
     unsafe {
-        let line = |at: usize| _mm_loadu_si128(at as *const __m128i);
-        let or = _mm_or_si128(_mm_or_si128(line(a), line(b)), _mm_or_si128(line(c), line(d)));
-        _mm_movemask_epi8(_mm_cmpeq_epi8(or, _mm_setzero_si128())) == 0xffff
+        let line = |at: usize| _mm_loadu_si128(at as *const Line);
+        let two = _mm_or_si128(line(a), line(b));
+        _mm_or_si128(_mm_or_si128(or, two), _mm_or_si128(line(c), line(d)))
     }
 }
 
@@ -217,9 +217,23 @@ unsafe fn are_zero([a, b, c, d]: [usize; 4]) -> bool {
 /// As above.
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 #[inline]
-unsafe fn are_zero(lines: [usize; 4]) -> bool {
+unsafe fn or_of(or: Line, lines: [usize; 4]) -> Line {
     // SAFETY: passed on; any bytes are a number.
-    lines.into_iter().fold(0, |or, at| or | unsafe { (at as *const u128).read_unaligned() }) == 0
+    lines.into_iter().fold(or, |or, at| or | unsafe { (at as *const Line).read_unaligned() })
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn is_zero_line(line: Line) -> bool {
+    use core::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8};
+    // SAFETY: every x86-64 processor has these instructions.
+    unsafe { _mm_movemask_epi8(_mm_cmpeq_epi8(line, LINE)) == 0xffff }
+}
+
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+#[inline]
+fn is_zero_line(line: Line) -> bool {
+    line == 0
 }
 
 /// Whether 16 or 32 bytes are all zero, although a thread may be writing them.
