@@ -37,6 +37,19 @@ pub fn alloc_fast_unknown(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn alloc_slow(size: usize) -> *mut u8 {
+    // The usual way of a hardened process.
+    if is_hardened_here() { hardened_first(size) } else { alloc_not_hardened(size) }
+}
+
+/// Whether the hardened heap serves what is requested here.
+#[inline(always)]
+fn is_hardened_here() -> bool {
+    settings::hardened() && heap::scope().is_none()
+}
+
+#[cold]
+#[inline(never)]
+fn alloc_not_hardened(size: usize) -> *mut u8 {
     if heap::has_no_need_of_heap() {
         let is_sampled = sampling::is_on();
         let p =
@@ -57,8 +70,6 @@ pub fn alloc_slow(size: usize) -> *mut u8 {
         if !p.is_null() {
             return p;
         }
-    } else if settings::hardened() && heap::scope().is_none() {
-        return hardened_first(size);
     } else if sampling::is_not_due(size) {
         let p = heap::refill_short(size);
         if !p.is_null() {
@@ -204,7 +215,7 @@ fn serve_here(request: &Request) -> *mut u8 {
 #[cold]
 #[inline(never)]
 fn serve_sampled(request: Request) -> *mut u8 {
-    if settings::hardened() && heap::scope().is_none() {
+    if is_hardened_here() {
         let size = if request.exact { request.bytes() } else { request.size };
         return hardened_block(size, request.align, request.size);
     }

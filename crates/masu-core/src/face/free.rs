@@ -225,12 +225,17 @@ unsafe fn others_done(p: *mut u8, released: Option<usize>) {
 #[cold]
 #[inline(never)]
 unsafe fn unknown(p: *mut u8) {
+    // SAFETY: passed on. In functions of their own: neither has registers to save for the other.
+    unsafe { if hardened::holds(p) { hardened_block(p) } else { elsewhere(p) } }
+}
+
+/// # Safety
+/// As for [`dealloc`].
+#[cold]
+#[inline(never)]
+unsafe fn elsewhere(p: *mut u8) {
     if p.is_null() {
         return;
-    }
-    if hardened::holds(p) {
-        // SAFETY: passed on.
-        return unsafe { hardened_block(p) };
     }
     match Block::find_here(p) {
         // SAFETY: a live block, as far as that can be told.
