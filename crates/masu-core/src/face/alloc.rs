@@ -120,7 +120,8 @@ pub fn alloc_zeroed_unknown(size: usize, slow: impl FnOnce(usize) -> *mut u8) ->
 #[cold]
 #[inline(never)]
 pub fn alloc_zeroed_slow(size: usize) -> *mut u8 {
-    serve_any(size, 16, true, false)
+    // All of its blocks are zero.
+    if is_hardened_here() { hardened_first(size) } else { serve_any(size, 16, true, false) }
 }
 
 /// A block of at least `size` bytes, the first `size` zero, 16-byte aligned; null if memory is out.
