@@ -40,7 +40,7 @@ pub struct Place {
     base: AtomicUsize,
     /// Bytes of the regions of arenas whose pools are accessible.
     span: AtomicUsize,
-    /// Where the pools lie, a page each; 0 if nowhere.
+    /// Where the pools lie, whole pages for each arena; 0 if nowhere.
     metadata: AtomicUsize,
     shift: AtomicU32,
     /// Arenas that there is room for, of [`CLASSES`] pools each.
