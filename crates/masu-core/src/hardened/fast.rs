@@ -36,9 +36,9 @@ pub fn alloc_at_hand(size: usize, thread: usize) -> *mut u8 {
 pub unsafe fn take(hand: Hand, class: usize, size: usize) -> *mut u8 {
     let Some((at, used)) = hand.take() else { return null_mut() };
     let pool = PROCESS.pool(PROCESS.region_of(at));
-    let Some(spot) = pool.spot(at, class) else { return null_mut() };
-    // SAFETY: invariant 3 of `hardened::slab`: the slot waited for this thread, and no thread has seen its block.
-    let tag = unsafe { begin(at, class, size, spot, used) };
+    // SAFETY: invariant 3 of `hardened::slab`: a slot of that pool that this thread has drawn or freed. It waited for
+    // this thread, and no thread has seen its block.
+    let tag = unsafe { begin(at, class, size, pool.spot_of_slot(at, class), used) };
     tag.on(at) as *mut u8
 }
 

@@ -203,6 +203,21 @@ impl Pool {
         })
     }
 
+    /// The same of where a slot begins, which is not looked at.
+    ///
+    /// # Safety
+    /// The slot must be one of the pool, and must have been found by the calling thread, or handed to it.
+    #[inline]
+    pub unsafe fn spot_of_slot(&self, address: usize, class: usize) -> Spot {
+        let shape = &ALL[class % CLASSES];
+        // Relaxed: whoever found the slot has seen both words, and `used`.
+        let offset = address - self.start.load(Ordering::Relaxed);
+        let (slot, within) = shape.slot(offset & (shape.slab() - 1));
+        let index = (offset >> shape.shift) as u32;
+        debug_assert!(index < self.used.load(Ordering::Relaxed) && within == 0);
+        Spot { slab: self.slab(index, shape), index, slot, within }
+    }
+
     /// The slab before a spot's, and where it ends; `None` if there is none, or it is a guard.
     pub fn before(&self, spot: Spot, class: usize) -> Option<(Slab, usize)> {
         let shape = &ALL[class % CLASSES];
