@@ -34,8 +34,9 @@ pub struct ThreadBytes {
     undone: Cell<u64>,
     /// By how much the bytes handed out again exceed those counted as freed by this thread. Wraps around.
     reused: Cell<u64>,
-    /// The largest difference of the two since `base` was set, less `base`.
-    peak: Cell<u64>,
+    /// The allocated bytes above which the peak is a new one: the peak, what was held when it began (`base`), and what
+    /// came [`back`](Self::back). Wraps around.
+    mark: Cell<u64>,
     base: Cell<u64>,
     cache_unwanted: Cell<bool>,
 }
@@ -55,7 +56,7 @@ impl ThreadBytes {
             uncounted: Cell::new(0),
             undone: Cell::new(0),
             reused: Cell::new(0),
-            peak: Cell::new(0),
+            mark: Cell::new(0),
             base: Cell::new(0),
             cache_unwanted: Cell::new(false),
         }
@@ -68,7 +69,7 @@ impl ThreadBytes {
         self.uncounted.set(0);
         self.undone.set(0);
         self.reused.set(0);
-        self.peak.set(0);
+        self.mark.set(0);
         self.base.set(0);
         self.cache_unwanted.set(false);
     }
@@ -77,13 +78,20 @@ impl ThreadBytes {
     #[inline]
     pub fn add(&self, bytes: u64) {
         self.allocated.add(bytes);
-        self.peak.set(self.peak.get().max(self.held().saturating_sub(self.base.get())));
+        self.mark.set(self.mark.get().max(self.allocated.get()));
+    }
+
+    /// Adds to what came back, which may wrap around.
+    #[inline]
+    fn move_mark(&self, by: u64) {
+        self.mark.set(self.mark.get().wrapping_add(by));
     }
 
     /// Bytes that it has given back.
     #[inline]
     pub fn sub(&self, bytes: u64) {
         self.deallocated.add(bytes);
+        self.move_mark(bytes);
     }
 
     /// Bytes that it has freed into its own spans.
@@ -97,6 +105,7 @@ impl ThreadBytes {
     #[inline]
     pub fn reuse(&self, bytes: u64) {
         self.reused.set(self.reused.get().wrapping_add(bytes));
+        self.move_mark(bytes);
     }
 
     /// Bytes in a bin that go back where they came from.
@@ -113,15 +122,21 @@ impl ThreadBytes {
     /// Bytes that the heap needs, as far as they are counted: what it has handed out, except for what came back,
     /// from any thread, and was handed out again.
     pub(super) fn held(&self) -> u64 {
-        let back = self.deallocated.get().wrapping_add(self.reused.get());
-        self.allocated.get().saturating_sub(back)
+        self.allocated.get().saturating_sub(self.back())
+    }
+
+    /// Bytes that came back, as [`held`](Self::held) counts them. Wraps around.
+    fn back(&self) -> u64 {
+        self.deallocated.get().wrapping_add(self.reused.get())
     }
 
     /// See [`settle`]. `binned`: bytes in the bins.
     fn settle(&self, binned: u64) {
         let ahead = binned.wrapping_sub(self.uncounted.replace(binned));
         self.allocated.add(ahead.wrapping_neg());
-        self.deallocated.add(self.undone.replace(0).wrapping_neg());
+        let undone = self.undone.replace(0).wrapping_neg();
+        self.deallocated.add(undone);
+        self.move_mark(undone);
     }
 
     /// Where the words of allocated and deallocated bytes are.
@@ -132,7 +147,7 @@ impl ThreadBytes {
     /// The largest number of bytes held beyond what was held when [`reset_peak`](Self::reset_peak)
     /// was called last.
     pub fn peak(&self) -> u64 {
-        self.peak.get()
+        self.mark.get().wrapping_sub(self.base.get()).wrapping_sub(self.back())
     }
 
     /// Whether the thread wants a cache. A note for doors that are asked: it has one in any case.
@@ -148,7 +163,7 @@ impl ThreadBytes {
     /// Begins a new peak.
     pub fn reset_peak(&self) {
         self.base.set(self.held());
-        self.peak.set(0);
+        self.mark.set(self.base.get().wrapping_add(self.back()));
     }
 }
 
@@ -204,11 +219,39 @@ pub fn resized(from: usize, to: usize) {
 #[cfg(test)]
 mod tests {
     use super::super::{refill, tls};
+    use super::ThreadBytes;
     use crate::own_process::alone;
     use crate::size_class::class_of;
     use crate::tuning::NEVER_BORROW;
     use std::sync::{Arc, Barrier};
     use std::thread;
+
+    #[test]
+    fn the_peak_is_the_most_that_was_held_since_it_began() {
+        let account = ThreadBytes::new();
+        let (mut most, mut base) = (0, 0);
+        for n in 0..20_000u64 {
+            let bytes = n.wrapping_mul(0x9e37_79b9) >> 7 & 0xfff;
+            // More is allocated in some stretches, and more is freed in others, down to nothing.
+            match (n * 7 % 11, n / 1000 % 3) {
+                (0..=2, _) | (3..=6, 0) => {
+                    account.add(bytes);
+                    most = most.max(account.held().saturating_sub(base));
+                }
+                (7, _) => {
+                    account.freed_own(bytes);
+                    account.reuse(bytes);
+                }
+                (8, _) => account.settle(bytes),
+                _ => account.sub(bytes),
+            }
+            if n % 3500 == 0 {
+                account.reset_peak();
+                (most, base) = (0, account.held());
+            }
+            assert_eq!(account.peak(), most, "{n}");
+        }
+    }
 
     /// All threads past their destructors have one account, and no lock for it.
     #[test]
