@@ -174,7 +174,7 @@ pub unsafe fn first_not_zero(at: usize, len: usize) -> Option<usize> {
 ///
 /// # Safety
 /// As for [`first_not_zero`].
-#[inline]
+#[inline(never)]
 pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     // SAFETY: passed on; any bytes are a number.
     let word = |at: usize| unsafe { (at as *const u64).read_unaligned() };
