@@ -163,17 +163,23 @@ const AT_ONCE: usize = 4 * LINE_BYTES;
 /// The position of the first of `len` bytes that is not zero.
 ///
 /// # Safety
-/// It must be the engine's memory, which no thread writes, and so must be the eight bytes up to its end.
+/// It must be the engine's memory, which no thread writes, and so must be the eight bytes up to its end, unless it is
+/// none.
 #[inline(never)]
 pub unsafe fn first_not_zero(at: usize, len: usize) -> Option<usize> {
     // SAFETY: passed on.
-    if unsafe { is_zero(at, len) } { None } else { Some(unsafe { position(at, len) }) }
+    if len == 0 || unsafe { is_zero(at, len) } {
+        None
+    } else {
+        // SAFETY: passed on.
+        Some(unsafe { position(at, len) })
+    }
 }
 
 /// Whether `len` bytes are all zero. The last of them are looked at twice, so that few branches depend on how many.
 ///
 /// # Safety
-/// As for [`first_not_zero`].
+/// As for [`first_not_zero`], and the eight bytes up to the end must be there in any case.
 #[inline(never)]
 pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     // SAFETY: passed on; any bytes are a number.
