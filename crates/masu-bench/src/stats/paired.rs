@@ -4,6 +4,8 @@
 //! their distribution is. Of fewer than [`FEW`] rounds even the first and the last one leave too much open; there the
 //! interval is Student's, of the mean, which is as wide as so few rounds deserve. One round has none.
 
+use std::f64::consts::LN_2;
+
 use serde::Serialize;
 
 use super::median;
@@ -63,15 +65,16 @@ fn around_mean(values: &[f64]) -> (f64, f64) {
 fn around_median(mut values: Vec<f64>) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
     let (count, last) = (values.len() as f64, values.len() - 1);
-    // How likely no more than `at` values are below the median, and exactly one more.
+    // How likely no more than `at` values are below the median, and exactly one more: of that the logarithm, which does
+    // not vanish where values are many.
     let (mut at, mut fewer) = (0, 0.5f64.powf(count));
-    let mut exactly = fewer * count;
-    while fewer + exactly <= TAIL && at + 1 < last / 2 {
-        fewer += exactly;
+    let mut exactly = count.ln() - count * LN_2;
+    while fewer + exactly.exp() <= TAIL && at + 1 < last / 2 {
+        fewer += exactly.exp();
         at += 1;
-        exactly *= (count - at as f64) / (at + 1) as f64;
+        exactly += ((count - at as f64) / (at + 1) as f64).ln();
     }
-    let (place, inward) = ((at + 1) as f64, (TAIL - fewer) / exactly);
+    let (place, inward) = ((at + 1) as f64, (TAIL - fewer) / exactly.exp());
     let share = (count - place) * inward / (place + (count - 2.0 * place) * inward);
     let between = |outer: f64, inner: f64| outer + share * (inner - outer);
     (between(values[at], values[at + 1]), between(values[last - at], values[last - at - 1]))
@@ -170,6 +173,14 @@ mod tests {
         assert!((ratio.centre - 8.0).abs() < 1e-9);
         assert!((1.6..1.7).contains(&ratio.low), "{ratio:?}");
         assert!((110.0..125.0).contains(&ratio.high), "{ratio:?}");
+    }
+
+    /// Half to the power of so many is nothing.
+    #[test]
+    fn thousands_of_rounds_have_an_interval() {
+        let ratio = interval(&series(3000, 5.0, 0.2, 3)).unwrap();
+        assert!(ratio.low < ratio.centre && ratio.centre < ratio.high, "{ratio:?}");
+        assert!((1.0..1.03).contains(&(ratio.high / ratio.low)), "{ratio:?}");
     }
 
     #[test]
