@@ -227,8 +227,10 @@ impl Options {
         let is_plain =
             self.against.is_empty() && self.scale.is_none() && self.null_copies.is_none();
         let is_whole = self.instructions.is_none() && !self.no_scale_model;
+        // Programs can have nothing linked in.
+        let is_of_page = !self.linked || self.suite == ["workloads"];
         let raced = (self.rounds, self.subject.as_str(), self.seed);
-        is_plain && is_whole && raced == (ROUNDS, SUBJECT, SEED)
+        is_plain && is_whole && is_of_page && raced == (ROUNDS, SUBJECT, SEED)
     }
 
     /// Where files go that nobody named, if they go anywhere.
@@ -385,6 +387,8 @@ mod tests {
         assert_eq!(page(&["--time", "15m"]), usual);
         let linked = ["results/linked.json", "docs/benchmarks/linked.md"];
         assert_eq!(page(&["--suite", "workloads", "--linked"]), linked);
+        let otherwise = ["results/linked-otherwise.json", "results/linked-otherwise.md"];
+        assert_eq!(page(&["--linked"]), otherwise, "other rows");
         let otherwise = ["results/full-otherwise.json", "results/full-otherwise.md"];
         for arguments in
             [["--against", "glibc"], ["--rounds", "2"], ["--scale", "0.1"], ["--seed", "2"]]
