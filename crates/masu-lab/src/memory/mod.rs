@@ -37,7 +37,8 @@ use stage::Stage;
 #[derive(Debug, Clone, Args)]
 pub struct Options {
     /// Only these scenarios, or what the web servers serve: rails, rails-cluster, rack. What an earlier
-    /// run measured of the others stays in the report, except for other web servers, which run together
+    /// run measured of the others stays in the report, except for other web servers, which run together;
+    /// without such a run all files go to results/quick
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     only: Vec<String>,
     /// The allocators
@@ -52,7 +53,8 @@ pub struct Options {
     /// How many requests a web server gets at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     concurrency: usize,
-    /// One round, without the web servers, which stay in the report as they were: about seven minutes
+    /// One round, without the web servers, which stay in the report as they were: about seven minutes;
+    /// without an earlier run all files go to results/quick
     #[arg(long)]
     quick: bool,
     /// List the scenarios, with the seconds that one run takes
@@ -84,7 +86,8 @@ pub fn run(options: &Options) -> Result<()> {
     interrupt::listen()?;
     let allocators = Allocator::all(&options.against)?;
     ensure!(!allocators.is_empty(), "nothing to measure");
-    let earlier: Option<Results> = match options.quick || !options.only.is_empty() {
+    let is_part = options.quick || !options.only.is_empty();
+    let earlier: Option<Results> = match is_part {
         true => options.files.read("memory.json").ok(),
         false => None,
     };
@@ -92,6 +95,8 @@ pub fn run(options: &Options) -> Result<()> {
         earlier.as_ref().is_none_or(|earlier| earlier.are_of(&allocators)),
         "memory.json is of other allocators, and this part would take its place: write it elsewhere (--out)"
     );
+    // A part that joins nothing says nothing of all.
+    let files = options.files.first_look(is_part && earlier.is_none());
     let mut results = Results::begun(if options.quick { 1 } else { options.rounds }, &allocators);
     for scenario in scenarios::ALL.iter().filter(|one| wanted(one.name)) {
         results.scenarios.push(measure(scenario, &allocators, results.rounds)?);
@@ -119,8 +124,8 @@ pub fn run(options: &Options) -> Result<()> {
     let place =
         |measured: &Measured| scenarios::ALL.iter().position(|one| one.name == measured.name);
     results.scenarios.sort_by_key(place);
-    options.files.json("memory.json", &results)?;
-    report::write(&results, &options.files)
+    files.json("memory.json", &results)?;
+    report::write(&results, &files)
 }
 
 /// All runs of a scenario, round by round.
