@@ -105,7 +105,7 @@ pub const LEGEND: &str = "\
 Each ratio compares with the best of the row: 1.00 is the best, more is worse. `~` marks what this race cannot tell \
 apart from the best: the difference is within the noise, which is what two entries of \
 the same allocator differ by (the smaller of two such differences), or within its own 95% interval. ± is such an interval \
-too.";
+too. The noise of a mean is that of a row divided by the root of the number of rows.";
 
 fn coloured(text: String, verdict: Verdict, style: Style) -> Cell {
     let cell = right(text);

@@ -101,7 +101,8 @@ function drawSummary() {
     body.push(el("tr", { class: "quiet" }, el("td", {}, `null: best of ${copies} × ${system}`), ...cells));
   }
   $("table-title").textContent = single ? "All figures" : "Against the virtual best";
-  $("table-note").textContent = "Ratio to the best; less is better. ~ and green: cannot be told apart from the best, within the noise.";
+  const mean = single ? "" : " That of a mean is the noise of one row divided by the root of the number of rows.";
+  $("table-note").textContent = `Ratio to the best; less is better. ~ and green: cannot be told apart from the best, within the noise.${mean}`;
   $("summary").replaceChildren(el("table", {}, el("thead", {}, head), el("tbody", {}, ...body)));
 }
 
