@@ -27,6 +27,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::experiments::files::Files;
+use crate::race::machine::Machine;
 use crate::race::plan;
 use allocator::Allocator;
 use results::{Measured, Ran, Results, When};
@@ -84,6 +85,8 @@ pub fn run(options: &Options) -> Result<()> {
     ensure!(unknown.is_none(), "no scenario {unknown:?}: `masu-lab memory --list` names them");
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|one| one == name);
     interrupt::listen()?;
+    // Builds load it, and are no other programs.
+    let machine = Machine::here();
     let allocators = Allocator::all(&options.against)?;
     ensure!(!allocators.is_empty(), "nothing to measure");
     let is_part = options.quick || !options.only.is_empty();
@@ -97,7 +100,8 @@ pub fn run(options: &Options) -> Result<()> {
     );
     // A part that joins nothing says nothing of all.
     let files = options.files.first_look(is_part && earlier.is_none());
-    let mut results = Results::begun(if options.quick { 1 } else { options.rounds }, &allocators);
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let mut results = Results { machine, ..Results::begun(rounds, &allocators) };
     for scenario in scenarios::ALL.iter().filter(|one| wanted(one.name)) {
         results.scenarios.push(measure(scenario, &allocators, results.rounds)?);
     }

@@ -69,6 +69,7 @@ enum Measured {
 
 /// Measures everything and writes `pains.md` and `pains.json`; two to three minutes.
 pub fn run(options: &Options) -> Result<()> {
+    let (date, machine) = (race::now(), Machine::here());
     let program = program()?;
     let allocators = Allocator::all(&options.against)?;
     let listing = Command::new(&program).arg("--list").env_remove("LD_PRELOAD").output()?;
@@ -88,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
         }
     }
     let allocators = allocators.into_iter().map(|one| (one.name, one.version)).collect();
-    let results = Results { date: race::now(), machine: Machine::here(), allocators, pains };
+    let results = Results { date, machine, allocators, pains };
     let text = report(&results);
     println!("{text}");
     // A part of them says nothing of all.

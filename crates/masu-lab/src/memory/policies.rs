@@ -15,6 +15,7 @@ use super::results::{Measured, Ran, Results, machine};
 use super::{interrupt, measure, scenarios};
 use crate::experiments::files::{Files, markdown};
 use crate::paths;
+use crate::race::machine::Machine;
 use crate::stats::median;
 
 /// Programs of the kinds that policies are for.
@@ -75,8 +76,10 @@ pub fn run(options: &Options) -> Result<()> {
 fn compare(options: &Options) -> Result<Results> {
     let names: Vec<_> = POLICIES.iter().map(|policy| format!("masu:{policy}")).collect();
     interrupt::listen()?;
+    let machine = Machine::here();
     let allocators = Allocator::all(&names)?;
-    let mut results = Results::begun(if options.quick { 1 } else { options.rounds }, &allocators);
+    let rounds = if options.quick { 1 } else { options.rounds };
+    let mut results = Results { machine, ..Results::begun(rounds, &allocators) };
     for name in &options.only {
         let scenario = scenarios::ALL.iter().find(|one| one.name == *name);
         let scenario = scenario
@@ -170,7 +173,6 @@ fn placed(page: &str, table: &str) -> Result<String> {
 mod tests {
     use super::*;
     use crate::memory::results::{Curve, When};
-    use crate::race::machine::Machine;
 
     fn run(allocator: usize, resident: u64, faults: u64) -> Ran {
         let reading = serde_json::json!({"name": "idle", "seconds": 1.0, "processor": 0.25, "faults": faults,

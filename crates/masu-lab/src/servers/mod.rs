@@ -30,6 +30,7 @@ use crate::experiments::files::Files;
 use crate::memory::allocator::Allocator;
 use crate::memory::interrupt;
 use crate::memory::results::When;
+use crate::race::machine::Machine;
 use plan::Plan;
 use results::{Measured, Ran, Results};
 use server::{REST, Server, prepare};
@@ -102,6 +103,8 @@ pub fn run(options: &Options) -> Result<()> {
         return report::write(&options.files.read("servers.json")?, &options.files);
     }
     interrupt::listen()?;
+    // Builds load it, and are no other programs.
+    let machine = Machine::here();
     let (allocators, absent) = options.allocators()?;
     // What is built is not part of it.
     let begun = Instant::now();
@@ -122,7 +125,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut suite = Suite {
         plan,
         allocators: &allocators,
-        results: Results::begun(&allocators),
+        results: Results { machine, ..Results::begun(&allocators) },
         deadline: options.time.map(|time| begun + time),
     };
     suite.results.missing = absent;

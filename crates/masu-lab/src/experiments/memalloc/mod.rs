@@ -157,14 +157,15 @@ pub fn run(options: Options) -> Result<()> {
         false => (options.rounds, options.iterations),
     };
     ensure!(rounds > 0 && iterations >= rounds, "at least one iteration a round is needed");
+    let (date, machine) = (race::now(), Machine::here());
     let mut programs = BTreeMap::new();
     for base in ["system", "masu"] {
         eprintln!("building the program on {base}");
         programs.insert(base, build(base)?);
     }
     let mut results = Results {
-        date: race::now(),
-        machine: Machine::here(),
+        date,
+        machine,
         platform: options.platform.clone(),
         iterations: iterations / rounds * rounds,
         rounds,

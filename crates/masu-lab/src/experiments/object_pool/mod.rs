@@ -76,6 +76,7 @@ pub fn run(options: Options) -> Result<()> {
         true => (3, 2),
         false => (options.rounds, options.repetitions),
     };
+    let (date, machine) = (race::now(), Machine::here());
     let (entrants, missing) = arms::all();
     ensure!(!entrants.is_empty(), "nothing could be made: {missing:?}");
     let mut order: Vec<(&Entrant, bool, bool)> = entrants
@@ -91,8 +92,8 @@ pub fn run(options: Options) -> Result<()> {
         samples: Vec::new(),
     };
     let mut results = Results {
-        date: race::now(),
-        machine: Machine::here(),
+        date,
+        machine,
         rounds,
         repetitions,
         objects: 0,
