@@ -139,7 +139,7 @@ fn warm_up() -> Result<()> {
 /// All figures: by contestant, by round. A contestant that failed has the reason instead.
 pub type Results = Vec<Result<Vec<Figures>, String>>;
 
-/// Runs all contestants `rounds` times, in an order that turns round every time. The last entry of
+/// Runs all contestants `rounds` times, each time in an order of its own. The last entry of
 /// the results is the first contestant's second one.
 pub fn run(contest: &Contest, rounds: usize) -> Result<Results> {
     let entries = contest.contestants.len() + 1;
