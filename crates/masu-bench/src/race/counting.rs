@@ -10,9 +10,6 @@ use super::results::{Outcome, Role};
 use super::task::Look;
 use super::{Race, Sample, Step, plan};
 
-/// Context switches in a second of processor time from which on counting would show in the time:
-/// at 16 µs each they are one per cent of it.
-const OFTEN: f64 = 600.0;
 /// Rounds of a restless task that are counted, and of any other where there are no more.
 const COUNTED: usize = 2;
 
@@ -48,7 +45,7 @@ impl<T: FnMut(Step)> Race<'_, T> {
         }
         let measured = &self.results.workloads[task];
         let mut samples = measured.runs.iter().filter_map(|run| run.outcome.sample());
-        self.tracks[task].restless |= round == 0 && samples.any(is_restless);
+        self.tracks[task].restless |= round == 0 && samples.any(Sample::is_restless);
         if round >= COUNTED || !self.tracks[task].restless && !self.has_few_rounds() {
             return;
         }
@@ -69,30 +66,5 @@ impl<T: FnMut(Step)> Race<'_, T> {
                 sample.take_counts(&counted.sample);
             }
         }
-    }
-}
-
-/// Whether counting would show in the time of such a run.
-fn is_restless(sample: &Sample) -> bool {
-    let switches = sample.voluntary_switches + sample.involuntary_switches;
-    // One that is over at once has a few from its start and its end.
-    switches as f64 > OFTEN * (sample.user_s + sample.system_s).max(0.05)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn switching_is_judged_by_the_time_it_would_take() {
-        let sample = |voluntary_switches, user_s| Sample {
-            voluntary_switches,
-            involuntary_switches: 10,
-            user_s,
-            ..Sample::default()
-        };
-        assert!(!is_restless(&sample(500, 1.0)) && is_restless(&sample(600, 1.0)));
-        assert!(is_restless(&sample(500, 0.5)));
-        assert!(!is_restless(&sample(0, 0.0)), "a few switches of a run that is over at once");
     }
 }

@@ -5,6 +5,10 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Context switches in a second of processor time from which on counting would show in the time:
+/// at 16 µs each they are one per cent of it.
+const OFTEN: f64 = 600.0;
+
 /// The figures of one run that ended well.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
@@ -39,6 +43,13 @@ impl Sample {
     pub fn take_counts(&mut self, other: &Sample) {
         self.user_cycles = other.user_cycles;
         self.user_instructions = other.user_instructions;
+    }
+
+    /// Whether counting shows in the time of such a run, or would.
+    pub fn is_restless(&self) -> bool {
+        let switches = self.voluntary_switches + self.involuntary_switches;
+        // One that is over at once has a few from its start and its end.
+        switches as f64 > OFTEN * (self.user_s + self.system_s).max(0.05)
     }
 }
 
@@ -111,5 +122,23 @@ fn signal_name(number: i32) -> String {
         libc::SIGKILL => "SIGKILL".into(),
         libc::SIGTERM => "SIGTERM".into(),
         other => format!("signal {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn switching_is_judged_by_the_time_it_would_take() {
+        let sample = |voluntary_switches, user_s| Sample {
+            voluntary_switches,
+            involuntary_switches: 10,
+            user_s,
+            ..Sample::default()
+        };
+        assert!(!sample(500, 1.0).is_restless() && sample(600, 1.0).is_restless());
+        assert!(sample(500, 0.5).is_restless());
+        assert!(!sample(0, 0.0).is_restless(), "a few switches of a run that is over at once");
     }
 }

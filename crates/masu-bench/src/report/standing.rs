@@ -125,8 +125,18 @@ pub(super) type Series = BTreeMap<usize, f64>;
 
 /// The figures of an arm by round.
 pub(super) fn series(measured: &Measured, metric: Metric, arm: usize) -> Series {
+    if metric == Metric::Cpu && is_slowed(measured) {
+        return Series::new();
+    }
     let of_arm = measured.samples(arm);
     of_arm.filter_map(|(round, s)| Some((round, metric.of(s, measured.sleeps)?))).collect()
+}
+
+/// Whether counters add to the processor time of a row: they are on in all runs of what sleeps, and a switch is dear
+/// with them.
+fn is_slowed(measured: &Measured) -> bool {
+    let mut samples = measured.runs.iter().filter_map(|run| run.outcome.sample());
+    measured.sleeps && samples.any(|sample| sample.user_cycles.is_some() && sample.is_restless())
 }
 
 /// The median of a series, with its interval.
@@ -215,7 +225,7 @@ fn percent(fraction: f64, digits: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::race::results::Run;
+    use crate::race::results::{Outcome, Run};
     use crate::testing::{self, entrant, outcome};
 
     /// Walls by round of masu, glibc, another peer, and glibc's twin.
@@ -263,6 +273,27 @@ mod tests {
         let standing = standing(&results([&zigzag, &zagzig, &[5.0; 6], &zagzig]));
         assert!(standing.places.iter().any(|place| place.ratio().unwrap() < 1.0));
         assert!(place(&standing, 0).is_best && place(&standing, 1).is_best);
+    }
+
+    #[test]
+    fn processor_time_of_what_sleeps_counts_unless_counters_add_to_it() {
+        let mut results = results([&[1.0; 6], &[1.0; 6], &[3.0; 6], &[1.0; 6]]);
+        results.workloads[0].sleeps = true;
+        let set = |results: &mut Results, cycles, switches| {
+            let Outcome::Sample(sample) = &mut results.workloads[0].runs[0].outcome else {
+                panic!("it ended well");
+            };
+            (sample.user_cycles, sample.voluntary_switches) = (cycles, switches);
+        };
+        let places = |results: &Results| {
+            Standing::new(results, &results.workloads[0], Metric::Cpu).places.len()
+        };
+        for (cycles, switches, shown) in [(None, 1000, 3), (Some(1), 10, 3), (Some(1), 1000, 0)] {
+            set(&mut results, cycles, switches);
+            assert_eq!(places(&results), shown, "{cycles:?}, {switches} switches");
+        }
+        results.workloads[0].sleeps = false;
+        assert_eq!(places(&results), 3);
     }
 
     #[test]
