@@ -80,8 +80,12 @@ impl Results {
         let kept: Vec<_> =
             earlier.scenarios.into_iter().filter(|one| !measured(&one.name)).collect();
         self.scenarios.extend(kept);
-        if self.web.is_none() && self.missing.is_empty() {
-            (self.web, self.missing) = (earlier.web, earlier.missing);
+        if self.web.is_none() {
+            self.web = earlier.web;
+            // Why it was not run now is newer.
+            if self.missing.is_empty() {
+                self.missing = earlier.missing;
+            }
         }
     }
 }
@@ -262,6 +266,24 @@ mod tests {
         assert!(earlier.are_of(&[]));
         now.keep(earlier);
         assert_eq!(now.missing, [("web servers".to_string(), "no puma".to_string())]);
+    }
+
+    #[test]
+    fn who_served_before_stays_if_nobody_can_now() {
+        let mut earlier = Results::begun(1, &[]);
+        earlier.web = Some(Web {
+            ran: When::now("1"),
+            seconds: 720.0,
+            warm_up: 72.0,
+            concurrency: 4,
+            settings: String::new(),
+            servers: Vec::new(),
+        });
+        let mut now = Results::begun(1, &[]);
+        now.missing.push(("web servers".into(), "no puma".into()));
+        now.keep(earlier);
+        assert!(now.web.is_some_and(|web| web.seconds == 720.0));
+        assert_eq!(now.missing.len(), 1, "that is said too");
     }
 
     #[test]
