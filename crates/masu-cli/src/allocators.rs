@@ -124,9 +124,11 @@ pub fn known_library(name: &str) -> Option<&'static str> {
     KNOWN.iter().find(|known| name.starts_with(known.library)).map(|known| known.name)
 }
 
-/// Whether a library called `name` is masu.
+/// Whether a library called `name` is masu. The command of `cargo install` adds a sum to the name.
 pub fn is_masus_name(name: &str) -> bool {
-    name.strip_prefix("libmasu.so").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    let rest = name.strip_prefix("libmasu.so");
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        || name.starts_with("libmasu-") && name.ends_with(".so")
 }
 
 /// A sanitizer, and how it is part of a file.
@@ -303,4 +305,16 @@ pub fn whose(path: &Path) -> Option<&'static str> {
 /// The last part of a path.
 pub fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_masu_is_known_by_its_name() {
+        assert!(is_masus_name("libmasu.so.0") && is_masus_name("libmasu.so"));
+        assert!(is_masus_name("libmasu-0123456789abcdef.so"));
+        assert!(!is_masus_name("libmasu-tools.txt") && !is_masus_name("libjemalloc.so.2"));
+    }
 }

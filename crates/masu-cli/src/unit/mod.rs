@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use self::file::Service;
+use crate::allocators::{file_name, is_masus_name};
 use crate::cli::print;
 use crate::conf;
 use crate::failure::{Failure, REFUSED, warn};
@@ -121,6 +122,8 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     let library = library::find(order.lib.as_deref())?.path;
     service.sees(&library)?;
     let mut preload = library.display().to_string();
+    // One that is masu is from this installation or another.
+    let is_masu = |file: &str| is_masus_name(&file_name(Path::new(file)));
     for other in service.preloads().iter().filter(|other| !is_masu(other)) {
         preload.push(':');
         preload.push_str(other);
@@ -164,13 +167,6 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
         text.push_str(&format!("Environment={}\n", quoted(&format!("{name}={value}"))));
     }
     Ok(text)
-}
-
-/// Whether a preloaded file is masu, from this installation or another.
-fn is_masu(file: &str) -> bool {
-    let name = file.rsplit('/').next().unwrap_or(file);
-    // The second is that of the command of `cargo install`.
-    name.starts_with("libmasu.so") || name.starts_with("libmasu-") && name.ends_with(".so")
 }
 
 /// Formats an assignment for systemd: `%` begins a specifier, and quotes keep blanks.
@@ -237,12 +233,5 @@ mod tests {
         assert_eq!(quoted("MASU_DECAY=2s"), "MASU_DECAY=2s");
         assert_eq!(quoted("MASU_STATS_FILE=/tmp/a.%p"), "MASU_STATS_FILE=/tmp/a.%%p");
         assert_eq!(quoted(r#"A=b "c""#), r#""A=b \"c\"""#);
-    }
-
-    #[test]
-    fn what_is_masu_is_known_by_its_name() {
-        assert!(is_masu("/usr/lib/libmasu.so.0") && is_masu("libmasu.so"));
-        assert!(is_masu("/root/.cache/masu/libmasu-0123456789abcdef.so"));
-        assert!(!is_masu("/usr/lib/libjemalloc.so.2"));
     }
 }
