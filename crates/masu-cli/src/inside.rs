@@ -3,7 +3,7 @@
 //! The file's name contains a sum of its content, so commands of several versions do not collide, and an existing file
 //! is the right one: it gets its name only when it is complete.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[cfg(with_library)]
@@ -13,11 +13,12 @@ const LIBRARY: Option<&[u8]> = None;
 
 /// Returns the file, written if necessary; `None` if this command contains no library.
 pub fn file() -> Option<Result<PathBuf, String>> {
-    LIBRARY.map(written)
+    LIBRARY.map(|library| {
+        written(library, &directory().ok_or("neither XDG_CACHE_HOME nor HOME is set")?)
+    })
 }
 
-fn written(library: &[u8]) -> Result<PathBuf, String> {
-    let directory = directory().ok_or("neither XDG_CACHE_HOME nor HOME is set")?;
+fn written(library: &[u8], directory: &Path) -> Result<PathBuf, String> {
     let file = directory.join(format!("libmasu-{:016x}.so", sum(library)));
     if file.metadata().is_ok_and(|data| data.len() == library.len() as u64) {
         return Ok(file);
@@ -25,10 +26,14 @@ fn written(library: &[u8]) -> Result<PathBuf, String> {
     // Containers that share a directory give all processes the same few numbers.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let new = directory.join(format!(".new-{}-{now:x}", std::process::id()));
-    std::fs::create_dir_all(&directory)
+    let done = std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(&new, library))
-        .and_then(|()| std::fs::rename(&new, &file))
-        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        .and_then(|()| std::fs::rename(&new, &file));
+    done.map_err(|error| {
+        // Nobody else would remove it: every attempt has a name of its own.
+        let _ = std::fs::remove_file(&new);
+        format!("cannot write {}: {error}", file.display())
+    })?;
     Ok(file)
 }
 
@@ -53,5 +58,16 @@ mod tests {
     fn other_bytes_have_another_sum() {
         assert_eq!(sum(b""), 0xcbf2_9ce4_8422_2325);
         assert_eq!(sum(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+
+    #[test]
+    fn what_cannot_get_its_name_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = written(b"library", directory.path()).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"library");
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir_all(file.join("in the way")).unwrap();
+        assert!(written(b"library", directory.path()).is_err());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 }
