@@ -102,7 +102,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs
 /// when that is lost.
 const PATIENCE: [Duration; 3] =
     [Duration::from_secs(5), Duration::from_secs(8), Duration::from_millis(100)];
-/// How long one that took longer is left alone.
+/// How long one that took longer is left alone, unless it had less time than the first ones.
 const LATE: Duration = Duration::from_secs(300);
 
 /// All processes with masu.
@@ -229,8 +229,9 @@ impl Fleet {
             }
             Err(late) => {
                 self.patience = self.patience.saturating_sub(most);
-                let (until, pause, late) = (now + LATE, AGAIN.1, Some(late));
-                self.others.insert(process, Other { until, pause, refused: false, late });
+                let pause = if most < PATIENCE[0] { AGAIN.0 } else { LATE };
+                let (until, late) = (now + pause, Some(late));
+                self.others.insert(process, Other { until, pause: AGAIN.1, refused: false, late });
                 None
             }
         }
@@ -344,6 +345,22 @@ mod tests {
         fleet.others.get_mut(&me).unwrap().until = Instant::now();
         assert!(fleet.look().processes.iter().all(|process| process.pid != me));
         assert_eq!(fleet.others[&me].pause, AGAIN.0 * 2);
+    }
+
+    #[test]
+    fn a_process_that_had_little_time_is_soon_read_again() {
+        let mut fleet = Fleet::new(10);
+        let (now, mut seen) = (Instant::now(), Seen::default());
+        assert_eq!(fleet.patience, Duration::ZERO);
+        let (go, goes) = std::sync::mpsc::channel::<()>();
+        assert!(fleet.work(7, now, &mut seen, move || goes.recv()).is_none());
+        let other = &fleet.others[&7];
+        assert!(other.rests(now + AGAIN.0), "a thread still reads it");
+        drop(go);
+        while other.late.as_ref().is_some_and(|late| !late.is_over()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(!other.rests(now + AGAIN.0));
     }
 
     /// Yama keeps the user's own processes from each other.
