@@ -65,8 +65,9 @@ pub struct Row {
 const TREND: usize = 40;
 /// How long a process without masu is left alone.
 const AGAIN: Duration = Duration::from_secs(5);
-/// How long one process may take to be read, and how long one that takes longer is left alone.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long one process may take to be read, and at least, after others took longer; how long one that takes longer is
+/// left alone.
+const PATIENCE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_millis(100));
 const LATE: Duration = Duration::from_secs(60);
 
 /// All processes.
@@ -131,19 +132,24 @@ impl List {
     pub fn look(&mut self) {
         let now = Instant::now();
         self.others.retain(|_, other| other.rests(now));
+        let mut patience = PATIENCE.0;
         let mut before = std::mem::take(&mut self.known);
         for process in masu_watch::process::all() {
             if self.others.contains_key(&process) {
                 continue;
             }
             let before = before.remove(&process);
-            let other = match self.worker.within(PATIENCE, move || look(process, before)) {
+            let other = match self.worker.within(patience, move || look(process, before)) {
                 Ok((Ok(known), _)) => {
                     self.known.insert(process, known);
                     continue;
                 }
                 Ok((Err(error), _)) => Other { until: now + AGAIN, why: Why::Error(error) },
-                Err(late) => Other { until: now + LATE, why: Why::Late(late) },
+                Err(late) => {
+                    let (until, next) = after_late(now, patience);
+                    patience = next;
+                    Other { until, why: Why::Late(late) }
+                }
             };
             self.others.insert(process, other);
         }
@@ -173,6 +179,13 @@ impl List {
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(&self.rows).expect("plain data") + "\n"
     }
+}
+
+/// Returns until when a process is left alone that took longer than `patience`, and the patience with the next one.
+fn after_late(now: Instant, patience: Duration) -> (Instant, Duration) {
+    // One that had less time than others is read again as soon as no thread reads it any more.
+    let until = if patience < PATIENCE.0 { now } else { now + LATE };
+    (until, (patience / 2).max(PATIENCE.1))
 }
 
 fn look(process: u32, before: Option<Known>) -> Result<Known, Error> {
@@ -243,6 +256,19 @@ mod tests {
         assert_eq!(order(Column::Rate), [2, 3, 1]);
         assert_eq!(order(Column::Pid), [1, 2, 3]);
         assert_eq!((0..5).fold(Column::Live, |column, _| column.next()), Column::Live);
+    }
+
+    #[test]
+    fn many_slow_processes_do_not_hold_up_the_list_for_minutes() {
+        let now = Instant::now();
+        let (mut patience, mut sum) = (PATIENCE.0, Duration::ZERO);
+        for process in 0..50 {
+            sum += patience;
+            let (until, next) = after_late(now, patience);
+            assert_eq!(until, if process == 0 { now + LATE } else { now });
+            patience = next;
+        }
+        assert!(sum < Duration::from_secs(10), "{sum:?}");
     }
 
     #[test]
