@@ -237,12 +237,12 @@ impl Screen {
             Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
                 .areas(frame.area());
         let resident = self.list.rows.iter().map(|row| row.resident).sum();
-        let refused = match self.list.refused {
+        let unread = match self.list.refused + self.list.late {
             0 => String::new(),
             n => format!("   {n} not readable"),
         };
         let title = format!(
-            "masu top   {} on masu   {} resident   by {}{refused}",
+            "masu top   {} on masu   {} resident   by {}{unread}",
             self.list.rows.len(),
             crate::bytes::Bytes(resident),
             format!("{:?}", self.list.sort).to_lowercase(),
@@ -356,6 +356,17 @@ mod tests {
         assert!(
             lines[2].starts_with("4194304 python") && lines[2].trim_end().ends_with("1023 MiB")
         );
+    }
+
+    #[test]
+    fn the_title_counts_what_is_not_shown() {
+        let mut screen = screen(&[]);
+        (screen.list.refused, screen.list.late) = (2, 1);
+        let mut terminal = Terminal::new(TestBackend::new(80, 5)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        let title = terminal.backend().buffer().content()[..80].iter();
+        let title: String = title.map(|cell| cell.symbol()).collect();
+        assert!(title.contains("3 not readable"), "{title}");
     }
 
     #[test]
