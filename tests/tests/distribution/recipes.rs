@@ -95,6 +95,15 @@ print(*said)
     assert_eq!(succeed(&mut python), "libmasu.a masu libmasu.so* masu\n");
 }
 
+/// Packages need it for the licences in them, even those of a finished build.
+#[test]
+fn a_bill_of_materials_without_cargo_says_so() {
+    let mut bill = Command::new(tool("python3"));
+    let done = output(bill.arg(workspace().join("packaging/sbom")).env("PATH", "/nowhere"));
+    assert_eq!(text(&done.stderr), "sbom: cargo is missing: https://rustup.rs\n");
+    assert_eq!(done.status.code(), Some(1));
+}
+
 /// The bill of materials names the files' contents, with the checksums of the lock file, and is reproducible.
 #[test]
 fn the_bill_of_materials_names_what_is_inside() {
