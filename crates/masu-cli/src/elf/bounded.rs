@@ -21,9 +21,11 @@ impl Bounded {
         Self { file: ReadCache::new(file), left: Cell::new(MOST) }
     }
 
+    /// Once one reading is too much, none is left for others.
     fn charge(&self, bytes: u64) -> Result<(), ()> {
-        self.left.set(self.left.get().checked_sub(bytes).ok_or(())?);
-        Ok(())
+        let left = self.left.get().checked_sub(bytes);
+        self.left.set(left.unwrap_or(0));
+        if left.is_some() { Ok(()) } else { Err(()) }
     }
 }
 
@@ -38,6 +40,10 @@ impl<'data> ReadRef<'data> for &'data Bounded {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        // How long it is shows only when it is read, and then it is kept.
+        if self.left.get() == 0 {
+            return Err(());
+        }
         let bytes = self.file.read_bytes_at_until(range, delimiter)?;
         self.charge(bytes.len() as u64)?;
         Ok(bytes)
@@ -57,7 +63,8 @@ mod tests {
         assert_eq!((&file).read_bytes_at(16, MOST), Err(()));
         file.left.set(20);
         assert_eq!((&file).read_bytes_at(0, 16), Ok(&[0; 16][..]));
-        assert_eq!((&file).read_bytes_at(0, 16), Err(()));
         assert_eq!((&file).read_bytes_at_until(0..9, 0), Ok(&[][..]));
+        assert_eq!((&file).read_bytes_at(0, 16), Err(()));
+        assert_eq!((&file).read_bytes_at_until(0..9, 0), Err(()), "strings are kept, too");
     }
 }
