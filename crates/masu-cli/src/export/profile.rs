@@ -23,8 +23,9 @@ use crate::worker::{Late, Worker};
 const USUAL: Duration = Duration::from_secs(5);
 /// The maximum.
 const LONGEST: Duration = Duration::from_secs(600);
-/// Maximum number of simultaneous requests.
+/// Maximum number of simultaneous requests, and of those for one process, which may never let them end.
 const MOST: usize = 16;
+const MOST_OF_ONE: usize = 4;
 /// How long names are looked up: a file with them may be of any size, or on a file system that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -187,7 +188,13 @@ impl Profiles {
         if before >= MOST {
             return Err(Answer::refusal(503, "too many profiles at once; try again"));
         }
-        let profile = self.take(process, what, span, gone).map_err(|trouble| refusal(&trouble))?;
+        let Some(entry) = self.entry(process) else {
+            return Err(Answer::refusal(
+                503,
+                "too many profiles of this process at once; try again",
+            ));
+        };
+        let profile = self.take(entry, what, span, gone).map_err(|trouble| refusal(&trouble))?;
         if gone() {
             return Err(Answer::refusal(503, "the client has disconnected"));
         }
@@ -196,13 +203,14 @@ impl Profiles {
 
     fn take(
         &self,
-        process: u32,
+        entry: Entry<'_>,
         what: What,
         span: Option<Duration>,
         gone: &Gone<'_>,
     ) -> Result<Profile, Trouble> {
+        let process = entry.process;
         let mut subject = Subject::of(process, false)?;
-        let (_share, is_programs) = self.join(process)?;
+        let (_share, is_programs) = self.join(entry)?;
         let (since, is_delta) = (look::now(), what == What::DeltaHeap);
         subject.since = since;
         let base = if is_delta { subject.look()? } else { None };
@@ -237,12 +245,11 @@ impl Profiles {
     }
 
     /// Makes the process sample; returns whether it does so itself.
-    fn join(&self, process: u32) -> Result<(Share<'_>, bool), Trouble> {
-        let entry = self.entry(process);
+    fn join<'a>(&self, entry: Entry<'a>) -> Result<(Share<'a>, bool), Trouble> {
         let mut sampled = lock(&entry.sampled);
         let session = match sampled.session.take() {
             Some(session) => session,
-            None => Session::on(process, None, self.rate)?,
+            None => Session::on(entry.process, None, self.rate)?,
         };
         let is_programs = session.is_programs();
         sampled.session = Some(session);
@@ -251,12 +258,15 @@ impl Profiles {
         Ok((Share(entry), is_programs))
     }
 
-    /// Notes that a request wants a process.
-    fn entry(&self, process: u32) -> Entry<'_> {
+    /// Notes that a request wants a process; `None` if too many do.
+    fn entry(&self, process: u32) -> Option<Entry<'_>> {
         let mut wanted = lock(&self.wanted);
         let (sampled, requests) = wanted.entry(process).or_default();
+        if *requests >= MOST_OF_ONE {
+            return None;
+        }
         *requests += 1;
-        Entry { profiles: self, process, sampled: sampled.clone() }
+        Some(Entry { profiles: self, process, sampled: sampled.clone() })
     }
 }
 
@@ -278,18 +288,29 @@ mod tests {
     #[test]
     fn a_process_is_wanted_as_long_as_a_request_wants_it() {
         let profiles = Profiles::new(1, Arc::default());
-        let (one, other) = (profiles.entry(7), profiles.entry(7));
+        let entry = |process| profiles.entry(process).expect("few requests");
+        let (one, other) = (entry(7), entry(7));
         assert!(Arc::ptr_eq(&one.sampled, &other.sampled));
         // Whoever is held up by one process holds up no other.
         let held = lock(&one.sampled);
-        drop(profiles.entry(8));
+        drop(entry(8));
         drop(held);
         drop(one);
         assert_eq!(lock(&profiles.wanted).keys().collect::<Vec<_>>(), [&7]);
         drop(other);
         assert!(lock(&profiles.wanted).is_empty());
         // This process has no masu.
-        assert!(profiles.join(std::process::id()).is_err());
+        assert!(profiles.join(entry(std::process::id())).is_err());
         assert!(lock(&profiles.wanted).is_empty());
+    }
+
+    #[test]
+    fn one_process_does_not_take_the_places_of_all_requests() {
+        let profiles = Profiles::new(1, Arc::default());
+        let mut entries: Vec<_> = (0..MOST_OF_ONE).map(|_| profiles.entry(7)).collect();
+        assert!(entries.iter().all(Option::is_some) && profiles.entry(7).is_none());
+        assert!(profiles.entry(8).is_some());
+        entries.pop();
+        assert!(profiles.entry(7).is_some());
     }
 }
