@@ -35,12 +35,24 @@ const MAPPINGS: u64 = 1 << 18;
 /// # Errors
 /// If the process does not exist, or may not be read.
 pub fn mappings(process: u32) -> Result<MemoryMaps, Error> {
-    maps(process, "smaps", MAPPINGS * ENTRY)
+    of_text(process, &text(process, "smaps", MAPPINGS * ENTRY)?)
 }
 
-fn maps(process: u32, file: &str, most: u64) -> Result<MemoryMaps, Error> {
+/// Returns the text of a process's `maps`.
+///
+/// # Errors
+/// If the process does not exist, may not be read, or has an implausible number of mappings.
+pub fn maps(process: u32) -> Result<Vec<u8>, Error> {
+    text(process, "maps", MAPPINGS * LINE)
+}
+
+fn of_text(process: u32, text: &[u8]) -> Result<MemoryMaps, Error> {
+    parsed(text).map_err(|_| Error::Damaged(process))
+}
+
+fn text(process: u32, file: &str, most: u64) -> Result<Vec<u8>, Error> {
     let found = Process::new(process as i32).map_err(|_| Error::NoProcess(process))?;
-    let read = || parsed(&whole(found.open_relative(file)?, most)?);
+    let read = || whole(found.open_relative(file)?, most);
     read().map_err(|error| match error {
         procfs::ProcError::PermissionDenied(_) => Error::Refused(process),
         procfs::ProcError::NotFound(_) => Error::Ended(process),
@@ -86,7 +98,7 @@ pub fn parsed(text: &[u8]) -> ProcResult<MemoryMaps> {
 /// # Errors
 /// If the process does not exist, may not be read, or has no copy, or one of an unknown version.
 pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
-    let maps = maps(process, "maps", MAPPINGS * LINE)?;
+    let maps = of_text(process, &maps(process)?)?;
     if maps.0.is_empty() {
         let state = Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.state);
         // A process that has ended and is not reaped, or a kernel thread.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use masu_inspect::memory::Memory;
 use masu_inspect::profile::{Amount as Seen, Samples};
 use masu_inspect::retained::{Retained, Share, retained};
-use masu_inspect::{Engine, Error};
+use masu_inspect::{Engine, Error, find};
 use masu_profile::raw::Free;
 use masu_profile::{Amount, Mapping, Place, Profile};
 
@@ -70,10 +70,8 @@ impl Subject {
 /// Adds the mappings of files' code in the profile's process.
 pub fn map(profile: &mut Profile) -> Result<(), Error> {
     let process = profile.pid;
-    let maps = fs::read(format!("/proc/{process}/maps"));
-    let maps = maps.map_err(|error| Error::of(process, &error))?;
     // Files may have any name.
-    profile.set_mappings(&String::from_utf8_lossy(&maps));
+    profile.set_mappings(&String::from_utf8_lossy(&find::maps(process)?));
     let root = other_root(process);
     let exe = fs::read_link(format!("/proc/{process}/exe")).ok();
     for mapping in &mut profile.mappings {
