@@ -23,7 +23,8 @@ module Masu
 
   # Whether this process runs on masu, this gem's or another: the command of `cargo install` calls it libmasu-….so.
   def self.active?
-    File.foreach("/proc/self/maps").any? { |line| line.match?(%r{/libmasu(-\h+)?\.so}) }
+    # Files may have names in any encoding.
+    File.foreach("/proc/self/maps", mode: "rb").any? { |line| line.match?(%r{/libmasu(-\h+)?\.so}) }
   end
 
   def self.file(name)

@@ -1,5 +1,7 @@
 //! The Ruby gem, installed from its file.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -45,11 +47,15 @@ fn installed_from_its_file_it_serves_ruby_and_goes_again() {
     let mut preloaded = of_home("env");
     preloaded.arg(format!("LD_PRELOAD={}", path.trim())).args(["ruby", "-e", program]);
     assert_eq!(succeed(&mut preloaded), "true\n[]\n");
-    // As the command of `cargo install` names it.
-    let other = place.path().join("libmasu-0123456789abcdef.so");
+    // As the command of `cargo install` names it, where not all names are text.
+    let odd = place.path().join(OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&odd).expect("made");
+    let other = odd.join("libmasu-0123456789abcdef.so");
     std::fs::copy(path.trim(), &other).expect("copied");
+    let mut variable = OsString::from("LD_PRELOAD=");
+    variable.push(&other);
     let mut preloaded = of_home("env");
-    preloaded.arg(format!("LD_PRELOAD={}", other.display())).args(["ruby", "-e", program]);
+    preloaded.arg(variable).args(["ruby", "-e", program]);
     assert_eq!(succeed(&mut preloaded), "true\n[]\n");
     let done = output(of_home(&masu).args(["run", "--", "sh", "-c", "exit 7"]));
     assert_eq!(done.status.code(), Some(7), "{}", text(&done.stderr));
