@@ -70,8 +70,10 @@ while IFS= read -r file; do
     mkdir -p "$to/$(dirname "$file")"
     # A new file takes the name, as a whole: programs that run on the old one keep it.
     rm -f "$to/$file.new"
-    cp -P "$here/$file" "$to/$file.new"
-    mv -f "$to/$file.new" "$to/$file"
+    if ! { cp -P "$here/$file" "$to/$file.new" && mv -f "$to/$file.new" "$to/$file"; }; then
+        rm -f "$to/$file.new"
+        exit 1
+    fi
 done <"$here/.files"
 for file in masu jemalloc; do
     is_jemallocs "lib/pkgconfig/$file.pc" ||

@@ -129,6 +129,7 @@ fn an_installation_is_for_everybody_and_whole() {
     let before = length();
     assert!(!install("ulimit -c 0; ulimit -f 8", &[]).status.success());
     assert_eq!(length(), before);
+    assert!(!files(prefix.path()).iter().any(|name| name.ends_with(".new")), "a part is left");
 
     let jemalloc = prefix.path().join("lib/pkgconfig/jemalloc.pc");
     fs::write(&jemalloc, "Name: jemalloc\n").expect("written");
