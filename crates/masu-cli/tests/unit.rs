@@ -162,6 +162,22 @@ fn drop_ins_for_several_services_count() {
 }
 
 #[test]
+fn a_generated_unit_hides_that_of_a_package() {
+    let machine = Machine::new(&[
+        (
+            "usr/lib/systemd/system/both.service",
+            "[Service]\nExecStart=/a\nEnvironment=LD_PRELOAD=/usr/lib/libpackaged.so\n",
+        ),
+        (
+            "run/systemd/generator/both.service",
+            "[Service]\nExecStart=/a\nEnvironment=LD_PRELOAD=/usr/lib/libmade.so\n",
+        ),
+    ]);
+    let said = machine.unit(&["--print", "both"], 0);
+    assert!(said.contains("LD_PRELOAD=libwitness.so:/usr/lib/libmade.so\n"), "{said}");
+}
+
+#[test]
 fn a_service_with_a_script_in_init_d_is_one() {
     let machine = Machine::new(&[(
         "run/systemd/generator.late/old.service",

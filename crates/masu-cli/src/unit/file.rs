@@ -12,10 +12,10 @@ use crate::near;
 const PLACES: [&str; 7] = [
     "etc/systemd/system",
     "run/systemd/system",
+    "run/systemd/generator",
     "usr/local/lib/systemd/system",
     "usr/lib/systemd/system",
     "lib/systemd/system",
-    "run/systemd/generator",
     // What starts by a script in /etc/init.d.
     "run/systemd/generator.late",
 ];
