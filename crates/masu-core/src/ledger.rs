@@ -41,6 +41,18 @@ pub struct Account {
     pub dirty: AtomicUsize,
     /// Units that were not resident before they were handed out or faulted in, so far.
     pub fresh: AtomicUsize,
+    /// The fresh units of which threads without a heap were told.
+    told: AtomicUsize,
+}
+
+impl Account {
+    /// Whether `units` more were fresh since this last returned true.
+    #[inline(never)]
+    pub fn tells(&self, units: usize) -> bool {
+        let (fresh, told) = (get(&self.fresh), get(&self.told));
+        fresh.wrapping_sub(told) >= units
+            && self.told.compare_exchange(told, fresh, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
 }
 
 impl Pages {
@@ -55,6 +67,7 @@ impl Pages {
                     runs: AtomicUsize::new(0),
                     dirty: AtomicUsize::new(0),
                     fresh: AtomicUsize::new(0),
+                    told: AtomicUsize::new(0),
                 }),
             }
         }

@@ -88,13 +88,14 @@ pub use table::{counts, for_each, left_spans, lock_for_fork};
 pub use tls::HEAP_AT;
 
 use crate::clock::{LowTick, RESTED, Tick};
+use crate::ledger;
 use crate::region::{HEAP_STRIDE, NIL};
 use crate::run::cache::RunCache;
-use crate::run::pool;
-use crate::size_class::{LAST_CLASS, SMALL_MAX, TABLE, TABLE_LEN};
+use crate::run::{Home, pool};
+use crate::size_class::{LAST_CLASS, SMALL_MAX, TABLE, TABLE_LEN, UNIT};
 use crate::span::{Block, List};
 use crate::stats::{Counter, Counters};
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::AtomicU32;
 use crate::tuning::{CROSSING_WEIGHT, GROWN_BY, LOOK_EVERY};
 use core::cell::Cell;
 use core::ptr::{null, null_mut};
@@ -318,7 +319,7 @@ pub fn run_cache() -> Option<&'static RunCache> {
 }
 
 /// Whether the thread's shard of the pool has handed out another [`GROWN_BY`] of fresh pages, to any thread, since this
-/// last returned true for the calling thread. Threads without a heap share one answer.
+/// last returned true for the calling thread. Threads without a heap share one answer for each shard.
 #[inline]
 pub fn has_grown() -> bool {
     let heap = tls::current();
@@ -329,16 +330,15 @@ pub fn has_grown() -> bool {
 /// The rest of it, for a heap that was not told of what is `fresh`.
 #[inline(never)]
 fn is_told(heap: &Heap, fresh: usize) -> bool {
-    /// What threads without a heap were told of.
-    static TOLD: AtomicUsize = AtomicUsize::new(0);
     if heap.role.get() == Role::Thread {
         heap.grown.set(fresh);
         return true;
     }
-    let told = TOLD.load(Ordering::Relaxed);
+    // Such a thread takes pages from its processor's shard, and blocks from the shared arena, whose pages may come from
+    // the first shard. That one has handed out as much as this before there are others, so that this is called.
+    let tells = |home: Home| home.account().tells(GROWN_BY / UNIT);
     heap.role.get() == Role::Empty
-        && fresh.wrapping_sub(told) >= GROWN_BY
-        && TOLD.compare_exchange(told, fresh, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        && (tells(Home::ANY) || ledger::is_sharded() && tells(Home::here()))
 }
 
 /// Counts a slow free of `bytes`. Returns whether the calling thread should look at what is stale

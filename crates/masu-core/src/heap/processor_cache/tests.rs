@@ -8,7 +8,7 @@ use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::size_class::size_of_class;
 use crate::span::{pool, span_of};
-use crate::tuning::{MAGAZINE_BLOCKS, OVERSUBSCRIBED_PER_PROCESSOR};
+use crate::tuning::{GROWN_BY, MAGAZINE_BLOCKS, OVERSUBSCRIBED_PER_PROCESSOR};
 use crate::{alloc, alloc_zeroed, dealloc, limit, region};
 use core::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -326,6 +326,34 @@ fn a_heap_among_many_takes_no_span_back() {
             free_all(&blocks);
         });
         assert_eq!(heap.counters.claimed.get(), 0);
+    });
+}
+
+/// It takes pages from there.
+#[test]
+fn a_thread_without_a_heap_is_told_of_what_its_processors_shard_has_handed_out() {
+    unsafe extern "C" {
+        fn sched_setaffinity(thread: i32, bytes: usize, mask: *const u64) -> i32;
+    }
+    alone!(a_thread_without_a_heap_is_told_of_what_its_processors_shard_has_handed_out, || {
+        region::init().unwrap();
+        assert!(region::map_shards(2) && is_without());
+        ledger::MORE_SHARDS.store(1, Ordering::Relaxed);
+        let grow = |shard| {
+            ledger::shard(shard).account.fresh.fetch_add(GROWN_BY / UNIT, Ordering::Relaxed);
+        };
+        for processor in 0..2 {
+            let mask = 1u64 << processor;
+            // SAFETY: the kernel reads the mask, eight bytes.
+            let bound = unsafe { sched_setaffinity(0, size_of_val(&mask), &raw const mask) };
+            // There may be only one, and the C library may not say which one it is.
+            if bound == 0 && cpu::number() == Some(processor) {
+                grow(0);
+                while crate::heap::has_grown() {}
+                grow(processor);
+                assert!(crate::heap::has_grown() && !crate::heap::has_grown());
+            }
+        }
     });
 }
 
