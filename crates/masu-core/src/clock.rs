@@ -7,7 +7,8 @@
 // No protocol depends on the clock, so the model checker need not know of it.
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// Ticks in the decay time, after which something unused has rested.
+/// Ticks in the decay time, after which something unused has rested, and for which a heap that shares counts as one:
+/// `docs/experiments.md`, §2 and §7.
 pub const RESTED: u32 = 2;
 
 /// Milliseconds of a tick, with this decay time.

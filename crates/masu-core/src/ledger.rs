@@ -180,8 +180,8 @@ shared_static! {
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
 
-/// Counts a run of `bytes` that is freed, of a shard. Long runs count in a large heap. With several shards they always
-/// count, because the sum over the shards is asked for less often.
+/// Counts a run of `bytes` that is freed, of a shard. Long runs count in a heap of [`SURPLUS_FROM`] bytes or more. With
+/// several shards they always count, because the sum over the shards is asked for less often.
 #[inline]
 pub fn freed_run(bytes: usize, of: impl FnOnce() -> usize) {
     if bytes > BUFFER && (is_sharded() || pages() >= SURPLUS_FROM) {
@@ -189,7 +189,7 @@ pub fn freed_run(bytes: usize, of: impl FnOnce() -> usize) {
     }
 }
 
-/// Bytes of large heaps freed in long runs since the purge's last tick; `take` makes that tick now.
+/// Bytes of such heaps freed in long runs since the purge's last tick; `take` makes that tick now.
 pub fn freed_long(take: bool) -> usize {
     (0..=last_shard()).fold(0, |sum, number| {
         let freed = &shard(number).freed_long;

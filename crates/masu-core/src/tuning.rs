@@ -144,7 +144,8 @@ pub const TICK_TURNS: usize = 32;
 pub const RETAIN_TICKS: usize = 8;
 /// How many spans that a thread claims back count as much as blocks that cross once. §2
 pub const CROSSING_WEIGHT: u32 = 8;
-/// Bytes in slow frees between two looks at the clock, and free bytes below which no thread looks. §7
+/// Bytes in slow frees, each of which counts as 16 KiB at least, between two looks at the clock; and free bytes below
+/// which no thread looks. §7
 pub const LOOK_EVERY: usize = 512 << 10;
 /// Stale bytes before a single-threaded program gets a background thread. †
 pub const LONELY_BUDGET: usize = 64 << 20;
@@ -156,8 +157,8 @@ pub const SURPLUS_FROM: usize = 128 << 20;
 pub const SURPLUS_PART: usize = 3;
 /// Bytes of that which go back in a millisecond, on average. §7
 pub const SURPLUS_PACE: usize = 512 << 10;
-/// Bytes in use from which on a heap is large: chunks in full use get huge pages again, and a control group's limit
-/// matters. §6
+/// Bytes in use from which on a heap is large: chunks in full use get huge pages again (§6), and the control group's
+/// limit is looked up, so that masu never learns of a limit below this (†).
 pub const LARGE: usize = 64 << 20;
 /// Huge pages that a tick makes again, at most; more in a heap of so many chunks for each, up to three times as many,
 /// which interrupt other processors some fifty times a second. §6
@@ -174,5 +175,5 @@ pub const CGROUP_EVERY: u64 = 10_000;
 /// Checks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart. †
 pub const SOFT_LOOKS: usize = 16;
 /// Milliseconds between two looks at what the kernel alone knows: the pressure, and the process's credentials and
-/// filters of system calls. †
+/// filters of system calls. `SECURITY.md` and `docs/limits.md` say how many. †
 pub const KERNEL_EVERY: u64 = 250;

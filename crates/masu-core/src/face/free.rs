@@ -134,6 +134,7 @@ fn is_too_long(block: &Block, size: usize, align: usize) -> bool {
             Kind::Spare => true,
             Kind::Hardened => false,
         };
+    // A class without a span takes blocks of larger ones, which waste no more than that.
     !short && (asked == 0 || block.bytes > 2 * asked + WITHOUT_SPAN)
 }
 

@@ -1,4 +1,4 @@
-//! A large heap gives back at once what it frees at once, without waiting for ticks.
+//! A heap of [`SURPLUS_FROM`] bytes or more gives back at once what it frees at once, without waiting for ticks.
 //!
 //! A collector frees within milliseconds what has become garbage since it last ran, and the program then
 //! holds all of that for the decay time. If that is a third of what is in use, in a heap large enough for
