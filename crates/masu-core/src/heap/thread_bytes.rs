@@ -34,8 +34,8 @@ pub struct ThreadBytes {
     undone: Cell<u64>,
     /// By how much the bytes handed out again exceed those counted as freed by this thread. Wraps around.
     reused: Cell<u64>,
-    /// The allocated bytes above which the peak is a new one: the peak, what was held when it began (`base`), and what
-    /// came [`back`](Self::back). Wraps around.
+    /// The allocated bytes above which the peak is a new one: the sum of the peak, of what was held when it began
+    /// (`base`), and of what came [`back`](Self::back). Wraps around.
     mark: Cell<u64>,
     base: Cell<u64>,
     cache_unwanted: Cell<bool>,
