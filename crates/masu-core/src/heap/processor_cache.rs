@@ -40,15 +40,14 @@ use crate::features;
 use crate::ledger;
 use crate::lock::CachePadded;
 use crate::lock::brief::{BriefGuard, BriefLock};
-use crate::run::Home;
+use crate::run::{Home, processor};
 use crate::settings;
 use crate::sharding::GROWTH;
-use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, UNIT, class_of, row};
+use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, class_of, row};
 use crate::span::{Block, page_map};
 use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
 #[cfg(not(loom))]
 use crate::sys::mem;
-use crate::sys::{cpu, thread};
 use crate::tuning::DEPOT;
 use core::ptr::null_mut;
 use magazine::{EMPTY, Magazine, most};
@@ -215,12 +214,6 @@ impl Cache {
         };
         entered(number).or_else(|| entered(number ^ 1))
     }
-}
-
-/// The processor on which the calling thread runs. Where that is not known, threads are spread over all.
-#[inline]
-fn processor() -> usize {
-    cpu::number().unwrap_or_else(|| thread::pointer() / UNIT)
 }
 
 /// Whether a thread without a heap needs none: its small blocks come from here, and go here.

@@ -30,15 +30,13 @@ impl Home {
         Home(number)
     }
 
-    /// That of a thread without a heap, by the processor on which it runs: there may be a thousand such threads. Where
-    /// that is not known, they are spread over all shards.
+    /// That of a thread without a heap, by the processor on which it runs: there may be a thousand such threads.
     #[cold]
     #[inline(never)]
     pub fn here() -> Self {
-        let processor = cpu::number().unwrap_or_else(|| thread::pointer() / UNIT);
         let bits = NODES.bits.load(Ordering::Relaxed);
         let node = if bits == 0 { 0 } else { cpu::node() & bits };
-        Home::of(on_node(processor, bits, node))
+        Home::of(on_node(processor(), bits, node))
     }
 
     /// Its number.
@@ -64,6 +62,12 @@ impl Home {
         let bits = NODES.bits.load(Ordering::Relaxed) & last_shard();
         (self.0 ^ number_of(chunk)) & bits == 0
     }
+}
+
+/// The processor on which the calling thread runs. Where that is not known, threads are spread over all.
+#[inline]
+pub fn processor() -> usize {
+    cpu::number().unwrap_or_else(|| thread::pointer() / UNIT)
 }
 
 /// The home of a number among those of a node, whose number is in these bits.

@@ -25,7 +25,7 @@ pub use chunk::{Bits, RunChunk, UNITS};
 pub use chunk_set::Affinity;
 #[cfg(all(test, not(loom)))]
 pub use home::seen_on;
-pub use home::{Home, are_nodes};
+pub use home::{Home, are_nodes, processor};
 pub use scarce::unmap_free;
 
 use crate::ledger;

@@ -175,7 +175,7 @@ pub mod hardened {
 
 /// Medium blocks: there are none.
 pub mod run {
-    pub use super::pages::{Affinity, Home};
+    pub use super::pages::{Affinity, Home, processor};
 
     /// There are no huge pages.
     pub fn split(_: *const u8) {}

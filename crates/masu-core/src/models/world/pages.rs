@@ -28,7 +28,7 @@ mod shard;
 mod steal;
 
 pub use chunk_set::Affinity;
-pub use home::Home;
+pub use home::{Home, processor};
 
 #[cfg(test)]
 pub use face::*;
