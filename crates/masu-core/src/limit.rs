@@ -121,12 +121,19 @@ pub fn decay_now() -> Option<u64> {
 pub fn is_over() -> bool {
     if state() == OVER {
         let soft = soft();
-        if used() < soft - soft / 8 && take(OVER) {
-            WATCH.store(soft, Ordering::Relaxed);
-            STATE.store(BELOW, Ordering::Release);
+        if used() < soft - soft / 8 {
+            fall_below(soft);
         }
     }
     state() == OVER
+}
+
+/// Notes that the limit is no longer passed, as long as it is `soft`.
+fn fall_below(soft: usize) {
+    if take(OVER) {
+        replace(soft, soft, soft);
+        STATE.store(BELOW, Ordering::Release);
+    }
 }
 
 /// Goes from a state to BUSY. Returns `false` if another thread was faster.
@@ -253,6 +260,22 @@ mod tests {
             set_soft(SOFT_LIMIT, SOFT_LIMIT);
             watch_from(HIGHER, used(), SOFT_LIMIT);
             end(false);
+            assert!(begin());
+        });
+    }
+
+    /// Neither does one that sees the use fall.
+    #[test]
+    fn a_limit_that_is_set_while_another_one_is_no_longer_passed_holds() {
+        alone!(a_limit_that_is_set_while_another_one_is_no_longer_passed_holds, || {
+            const HIGHER: usize = 10 * SOFT_LIMIT;
+            set_soft(HIGHER, HIGHER);
+            ledger::HUGE.store(HIGHER + SOFT_LIMIT, Ordering::Relaxed);
+            assert!(begin());
+            end(true);
+            ledger::HUGE.store(2 * SOFT_LIMIT, Ordering::Relaxed);
+            set_soft(SOFT_LIMIT, SOFT_LIMIT);
+            fall_below(HIGHER);
             assert!(begin());
         });
     }
