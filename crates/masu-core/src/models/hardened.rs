@@ -29,6 +29,13 @@ struct Slot {
     owner: Watch,
 }
 
+impl Slot {
+    /// What a neighbour's free sees.
+    fn looks_damaged(&self) -> bool {
+        self.state.is_damaged(&|live| !live && self.word.load(Ordering::Relaxed) != 0)
+    }
+}
+
 /// A pool's slots; an entry is a slot's number plus 1.
 struct Pool {
     slots: Vec<Slot>,
@@ -256,23 +263,18 @@ fn a_look_at_a_neighbour_sees_no_damage_where_there_is_none() {
         let bin = Bin::new();
         pool.draw(&bin, 1);
         let block = pool.alloc(&bin).unwrap();
-        let thread = spawn({
-            let pool = pool.clone();
-            move || {
-                let slot = pool.slot(block);
-                let is_wrong = |live: bool| !live && slot.word.load(Ordering::Relaxed) != 0;
-                assert!(!slot.state.is_damaged(&is_wrong), "it was only handed out");
-            }
+        let other = pool.clone();
+        let thread = spawn(move || {
+            assert!(!other.slot(block).looks_damaged(), "it was only handed out");
         });
         assert!(pool.free(&bin, block));
         let block = pool.alloc(&bin).unwrap();
         assert!(pool.free(&bin, block));
         thread.join().unwrap();
         let slot = pool.slot(block);
-        let is_wrong = |live: bool| !live && slot.word.load(Ordering::Relaxed) != 0;
-        assert!(!slot.state.is_damaged(&is_wrong));
+        assert!(!slot.looks_damaged());
         slot.word.store(7, Ordering::Relaxed);
-        assert!(slot.state.is_damaged(&is_wrong), "a write after the free is seen");
+        assert!(slot.looks_damaged(), "a write after the free is seen");
     });
 }
 
@@ -284,13 +286,9 @@ fn a_look_at_a_neighbour_that_is_zeroed_and_then_retired_sees_no_damage() {
         let bin = Bin::new();
         pool.draw(&bin, 1);
         let block = pool.alloc(&bin).unwrap();
-        let thread = spawn({
-            let pool = pool.clone();
-            move || {
-                let slot = pool.slot(block);
-                let is_wrong = |live: bool| !live && slot.word.load(Ordering::Relaxed) != 0;
-                assert!(!slot.state.is_damaged(&is_wrong), "it was only freed");
-            }
+        let other = pool.clone();
+        let thread = spawn(move || {
+            assert!(!other.slot(block).looks_damaged(), "it was only freed");
         });
         let slot = pool.slot(block);
         let live = slot.state.live().unwrap();

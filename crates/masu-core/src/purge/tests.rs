@@ -88,6 +88,23 @@ fn a_third_in_buffers_waits_for_ticks() {
     });
 }
 
+/// Has a thread allocate `bytes` in blocks of a size and rest, and frees them. Returns the bytes in its spans that are
+/// empty now, and what ends the thread.
+fn emptied_of_a_resting_thread(bytes: usize, size: usize) -> (usize, impl FnOnce()) {
+    let (give, take) = mpsc::channel();
+    let (done, rest) = mpsc::channel::<()>();
+    let resting = thread::spawn(move || {
+        give.send(Blocks::new(bytes, size)).expect("the test waits");
+        rest.recv().expect_err("nothing is sent");
+    });
+    take.recv().expect("blocks").free(bytes, size);
+    heap::flush();
+    (span::emptied_bytes(), move || {
+        drop(done);
+        resting.join().expect("it rested");
+    })
+}
+
 /// One thread's spans that another has emptied go back when that other thread needs more memory.
 #[test]
 fn growth_takes_what_resting_threads_do_not_use() {
@@ -97,23 +114,14 @@ fn growth_takes_what_resting_threads_do_not_use() {
         // The resting thread keeps all of its spans.
         settings::set_retain_full(128);
         Blocks::new(MIB, SIZE).free(MIB, SIZE);
-        let (give, take) = mpsc::channel();
-        let (done, rest) = mpsc::channel::<()>();
-        let resting = thread::spawn(move || {
-            give.send(Blocks::new(6 * MIB, SIZE)).expect("the test waits");
-            rest.recv().expect_err("nothing is sent");
-        });
-        take.recv().expect("blocks").free(6 * MIB, SIZE);
-        heap::flush();
-        let emptied = span::emptied_bytes();
+        let (emptied, end) = emptied_of_a_resting_thread(6 * MIB, SIZE);
         assert!(emptied > 5 * MIB, "{emptied} bytes");
         let mut blocks = Blocks::new(16 * MIB, SIZE);
         let left = span::emptied_bytes();
         assert!(left <= CHUNK, "{left} of {emptied} bytes");
         assert!(purged_bytes() as usize > 4 * MIB);
         blocks.free(16 * MIB, SIZE);
-        drop(done);
-        resting.join().expect("it rested");
+        end();
     });
 }
 
@@ -124,23 +132,14 @@ fn a_count_below_zero_is_no_reason_to_look_at_all_spans() {
         const SIZE: usize = 256;
         no_ticks();
         settings::set_retain_full(128);
-        let (give, take) = mpsc::channel();
-        let (done, rest) = mpsc::channel::<()>();
-        let resting = thread::spawn(move || {
-            give.send(Blocks::new(MIB, SIZE)).expect("the test waits");
-            rest.recv().expect_err("nothing is sent");
-        });
-        take.recv().expect("blocks").free(MIB, SIZE);
-        heap::flush();
-        let emptied = span::emptied_bytes();
+        let (emptied, end) = emptied_of_a_resting_thread(MIB, SIZE);
         assert!(emptied > MIB / 2, "{emptied} bytes");
         let each = |one_more| (0..=emptied / GRANULE).for_each(|_| span::emptied(one_more));
         each(false);
         assert_eq!(span::empty_for_sleepers(), 0);
         each(true);
         assert_eq!(span::empty_for_sleepers(), emptied);
-        drop(done);
-        resting.join().expect("it rested");
+        end();
     });
 }
 

@@ -62,9 +62,29 @@ fn noted(at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::sys::Errno;
     use cgroup::Fake;
+
+    /// Lets the calling thread run on the processors of a mask only.
+    fn bind(mask: &[u64; 16]) -> Result<usize, Errno> {
+        // On all machines, the number before that of the call that gets it.
+        const SCHED_SETAFFINITY: usize = nr::SCHED_GETAFFINITY - 1;
+        // SAFETY: the kernel reads the mask.
+        let done = unsafe {
+            syscall(SCHED_SETAFFINITY, [0, size_of_val(mask), mask.as_ptr() as usize, 0, 0, 0])
+        };
+        result(done)
+    }
+
+    /// Whether the calling thread now runs on that processor: there may be only one, and the C library may not say
+    /// which one it is.
+    pub fn is_moved_to(processor: usize) -> bool {
+        let mut mask = [0; 16];
+        mask[processor / 64] = 1 << (processor % 64);
+        bind(&mask).is_ok() && number() == Some(processor)
+    }
 
     /// As the kernel says itself.
     #[test]
@@ -93,22 +113,20 @@ mod tests {
 
     #[test]
     fn a_worker_on_one_processor_counts_all() {
-        // On all machines, the number before that of the call that gets it.
-        const SCHED_SETAFFINITY: usize = nr::SCHED_GETAFFINITY - 1;
         let all = count(false);
         let bound = std::thread::spawn(|| {
             let mut mask = [0u64; 16];
             let at = mask.as_mut_ptr() as usize;
-            // SAFETY: the kernel reads and writes the mask, 128 bytes, of this thread alone.
+            // SAFETY: the kernel writes the mask, 128 bytes.
             unsafe {
                 result(syscall(nr::SCHED_GETAFFINITY, [0, size_of_val(&mask), at, 0, 0, 0]))
                     .unwrap();
-                let word = mask.iter().position(|&word| word != 0).unwrap();
-                let first = mask[word] & mask[word].wrapping_neg();
-                mask.fill(0);
-                mask[word] = first;
-                result(syscall(SCHED_SETAFFINITY, [0, size_of_val(&mask), at, 0, 0, 0])).unwrap();
             }
+            let word = mask.iter().position(|&word| word != 0).unwrap();
+            let first = mask[word] & mask[word].wrapping_neg();
+            mask.fill(0);
+            mask[word] = first;
+            bind(&mask).unwrap();
             count(false)
         });
         assert_eq!(bound.join().unwrap(), all);

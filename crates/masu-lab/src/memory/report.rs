@@ -269,17 +269,14 @@ mod tests {
     #[test]
     fn nobody_is_compared_with_a_server_that_failed() {
         let server = |allocator, kib, failed: Option<&str>| Served {
-            kind: "rails".into(),
-            allocator,
             failed: failed.map(String::from),
             requests: 1,
-            errors: 0,
-            first_error: None,
             latency: [1.0; 4],
             thirds: [1.0; 3],
             processor_ms: 1.0,
             processes: 1,
             curve: Curve(vec![(0.0, kib, kib), (1.0, kib, kib)]),
+            ..Served::of("rails", allocator)
         };
         let mut results = Results::begun(1, &[]);
         results.allocators = ["masu", "glibc"].map(|name| (name.into(), "1".into())).to_vec();

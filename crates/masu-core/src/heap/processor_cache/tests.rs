@@ -333,9 +333,6 @@ fn a_heap_among_many_takes_no_span_back() {
 /// It takes pages from there.
 #[test]
 fn a_thread_without_a_heap_is_told_of_what_its_processors_shard_has_handed_out() {
-    unsafe extern "C" {
-        fn sched_setaffinity(thread: i32, bytes: usize, mask: *const u64) -> i32;
-    }
     alone!(a_thread_without_a_heap_is_told_of_what_its_processors_shard_has_handed_out, || {
         region::init().unwrap();
         assert!(region::map_shards(2) && is_without());
@@ -344,11 +341,7 @@ fn a_thread_without_a_heap_is_told_of_what_its_processors_shard_has_handed_out()
             ledger::shard(shard).account.fresh.fetch_add(GROWN_BY / UNIT, Ordering::Relaxed);
         };
         for processor in 0..2 {
-            let mask = 1u64 << processor;
-            // SAFETY: the kernel reads the mask, eight bytes.
-            let bound = unsafe { sched_setaffinity(0, size_of_val(&mask), &raw const mask) };
-            // There may be only one, and the C library may not say which one it is.
-            if bound == 0 && cpu::number() == Some(processor) {
+            if cpu::tests::is_moved_to(processor) {
                 grow(0);
                 while crate::heap::has_grown() {}
                 grow(processor);

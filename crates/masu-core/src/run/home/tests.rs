@@ -83,19 +83,12 @@ fn chunks_are_near_on_the_node_of_their_shard() {
 /// As many as there are, they do not all wait for the first shard's lock.
 #[test]
 fn a_thread_without_a_heap_takes_from_the_shard_of_its_processor() {
-    unsafe extern "C" {
-        fn sched_setaffinity(thread: i32, bytes: usize, mask: *const u64) -> i32;
-    }
     alone!(a_thread_without_a_heap_takes_from_the_shard_of_its_processor, || {
         region::init().unwrap();
         assert!(region::map_shards(2));
         MORE_SHARDS.store(1, Ordering::Relaxed);
         for processor in 0..2 {
-            let mask = 1u64 << processor;
-            // SAFETY: the kernel reads the mask, eight bytes.
-            let bound = unsafe { sched_setaffinity(0, size_of_val(&mask), &raw const mask) };
-            // There may be only one, and the C library may not say which one it is.
-            if bound == 0 && cpu::number() == Some(processor) {
+            if cpu::tests::is_moved_to(processor) {
                 let at = crate::run::alloc(None, 1, 1, 0);
                 assert_eq!(number_of((region::offset(at) / region::CHUNK) as u32), processor);
             }

@@ -121,7 +121,7 @@ pub fn run(allocators: &[Allocator], kinds: &[Kind], load: Load) -> Result<Web> 
 }
 
 impl Served {
-    fn of(kind: &str, allocator: usize) -> Self {
+    pub fn of(kind: &str, allocator: usize) -> Self {
         Served {
             kind: kind.into(),
             allocator,
