@@ -4,16 +4,15 @@
 //! Unless the runner asked for latencies, by naming a file in [`VARIABLE`], a recorder does
 //! nothing: reading a clock twice costs more than a `malloc`, so the runs that are timed as a
 //! whole are other ones than those whose operations are. At the end the histograms of all
-//! threads are added and written to the file in HdrHistogram's own V2 encoding, which every
-//! library of that name reads; any program can hand its latencies to the runner this way.
+//! threads are added and written to the file as [`text`], which any program can write: this
+//! way it hands its own latencies to the runner.
 
-use std::fs::File;
+use std::fmt::Write;
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
-use std::{env, io};
+use std::{env, fs, io};
 
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2Serializer};
+use hdrhistogram::{Counter, Histogram};
 
 /// The environment variable that names the file to write. Values are nanoseconds. (masu takes variables
 /// that begin with `MASU_LAB_` for the tools', and other ones it does not know for mistakes.)
@@ -72,8 +71,18 @@ impl Drop for Recorder {
     }
 }
 
-fn empty() -> Histogram<u32> {
+/// A histogram of nanoseconds. All have the same bounds, so they can be added.
+pub fn empty<C: Counter>() -> Histogram<C> {
     Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are fixed and good")
+}
+
+/// A line `NANOSECONDS COUNT` for each value that was recorded.
+pub fn text(histogram: &Histogram<u32>) -> String {
+    let mut text = String::new();
+    for value in histogram.iter_recorded() {
+        let _ = writeln!(text, "{} {}", value.value_iterated_to(), value.count_at_value());
+    }
+    text
 }
 
 /// Writes what was recorded to the file that the environment names, if it names one and there
@@ -82,8 +91,7 @@ pub fn hand_over() -> io::Result<()> {
     let (Some(path), Some(all)) = (env::var_os(VARIABLE), ALL.lock().unwrap().take()) else {
         return Ok(());
     };
-    let mut file = File::create(path)?;
-    V2Serializer::new().serialize(&all, &mut file).map(drop).map_err(io::Error::other)
+    fs::write(path, text(&all))
 }
 
 #[cfg(test)]

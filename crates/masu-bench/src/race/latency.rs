@@ -1,11 +1,11 @@
-//! Latencies of single operations, as a workload hands them over: a histogram in a file that an
-//! environment variable names, in HdrHistogram's V2 encoding. See [`masu_workloads::latency`].
+//! Latencies of single operations, as a workload hands them over: pairs of nanoseconds and count
+//! in a file that an environment variable names. See [`masu_workloads::latency`].
 
 use std::path::Path;
 use std::{fs, io};
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::Deserializer;
+use masu_workloads::latency::empty;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,39 +40,38 @@ impl Latency {
 
 /// The histogram in the file; none if nothing was written.
 pub fn read(path: &Path) -> io::Result<Option<Histogram<u64>>> {
-    let bytes = fs::read(path)?;
-    if bytes.is_empty() {
-        return Ok(None);
+    let mut histogram = empty();
+    for line in fs::read_to_string(path)?.lines() {
+        let (value, count) = pair(line).ok_or(io::ErrorKind::InvalidData)?;
+        histogram.saturating_record_n(value, count);
     }
-    let histogram = Deserializer::new().deserialize(&mut bytes.as_slice());
-    histogram
-        .map(Some)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))
+    Ok((!histogram.is_empty()).then_some(histogram))
+}
+
+fn pair(line: &str) -> Option<(u64, u64)> {
+    let (value, count) = line.split_once(' ')?;
+    Some((value.parse().ok()?, count.parse().ok()?))
 }
 
 /// Adds a run's histogram to those before it.
 pub fn add(all: &mut Option<Histogram<u64>>, one: Histogram<u64>) {
     match all {
-        // Only another program's file could have bounds that do not fit, and those then grow.
-        Some(all) => {
-            all.auto(true);
-            let _ = all.add(one);
-        }
+        Some(all) => all.add(one).expect("both have the same bounds"),
         None => *all = Some(one),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hdrhistogram::serialization::{Serializer, V2Serializer};
+    use masu_workloads::latency::text;
 
     use super::*;
 
     fn file(values: impl Iterator<Item = u64>) -> tempfile::NamedTempFile {
-        let mut histogram = Histogram::<u32>::new_with_bounds(1, 60_000_000_000, 2).unwrap();
+        let mut histogram = empty();
         values.for_each(|value| histogram.record(value).unwrap());
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        V2Serializer::new().serialize(&histogram, &mut file).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text(&histogram)).unwrap();
         file
     }
 
@@ -102,7 +101,9 @@ mod tests {
     fn nothing_written_is_no_histogram_and_rubbish_is_an_error() {
         let empty = tempfile::NamedTempFile::new().unwrap();
         assert!(read(empty.path()).unwrap().is_none());
-        fs::write(empty.path(), "rubbish").unwrap();
-        assert!(read(empty.path()).is_err());
+        for rubbish in ["rubbish", "1000", "1000 few"] {
+            fs::write(empty.path(), rubbish).unwrap();
+            assert!(read(empty.path()).is_err(), "{rubbish}");
+        }
     }
 }
