@@ -1,6 +1,6 @@
 """masu, a memory allocator for Linux that gives memory back.
 
-``masu run -- python app.py`` runs a program on it, unchanged; ``python -m masu`` is the same command.
+``python -m masu app.py`` runs a program on it, unchanged; with anything else, ``python -m masu`` is the command ``masu``.
 """
 
 import os

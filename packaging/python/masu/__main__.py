@@ -8,7 +8,11 @@ from . import command
 
 def main() -> None:
     """Becomes the command: signals and the exit status are its own."""
-    os.execv(command(), ["masu", *sys.argv[1:]])
+    arguments = sys.argv[1:]
+    # A program in Python where a verb would be runs on masu, in this interpreter.
+    if arguments and arguments[0].endswith(".py"):
+        arguments = ["run", "--", sys.executable, *arguments]
+    os.execv(command(), ["masu", *arguments])
 
 
 if __name__ == "__main__":

@@ -32,6 +32,9 @@ fn installed_from_its_file_it_serves_node() {
         "console.log(require('fs').readFileSync('/proc/self/maps', 'utf8').includes('libmasu'))";
     let run = succeed(at("npx").args(["--offline", "masu", "run", "--", "node", "-e", program]));
     assert_eq!(run, "true\n");
+    // A program where a verb would be.
+    std::fs::write(place.path().join("app.js"), program).expect("written");
+    assert_eq!(succeed(at("npx").args(["--offline", "masu", "app.js"])), "true\n");
     let direct = succeed(at("node").args(["-e", program]));
     assert_eq!(direct, "false\n");
     let path = succeed(at("node").args(["-p", "require('masu').library"]));

@@ -40,6 +40,10 @@ fn installed_by_pip_it_serves_python_and_goes_again() {
         let said = succeed(masu.arg("run").arg(&python).arg(&program).arg("-x"));
         assert_eq!(said, "True ['-x']\n");
     }
+    // A program where a verb would be.
+    let mut short = Command::new(&python);
+    let said = succeed(short.args(["-m", "masu"]).arg(&program).arg("-x"));
+    assert_eq!(said, "True ['-x']\n");
     let mut direct = Command::new(&python);
     let path = succeed(direct.args(["-c", "import masu; print(masu.library())"]));
     let mut preloaded = Command::new("env");
