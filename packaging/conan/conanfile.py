@@ -22,8 +22,8 @@ class Masu(ConanFile):
     default_options = {"shared": True}
 
     def validate(self):
-        if self.settings.os != "Linux" or str(self.settings.arch) not in ("x86_64", "armv8"):
-            raise ConanInvalidConfiguration("masu runs on Linux, on x86-64 and AArch64")
+        if self.settings.os != "Linux" or str(self.settings.arch) not in ("x86_64", "armv8", "riscv64"):
+            raise ConanInvalidConfiguration("masu runs on Linux, on x86-64, AArch64 and RISC-V with 64 bits")
 
     def validate_build(self):
         if cross_building(self):
