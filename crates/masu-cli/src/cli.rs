@@ -173,8 +173,8 @@ pub struct Run {
 
     /// A named set of values for all options
     ///
-    /// One of default, low-memory, throughput, container, realtime, hardened, debug. NAME@1 keeps the values of this
-    /// version in later versions. Options set individually override the policy.
+    /// One of default, low-memory, throughput, container, realtime, hardened, debug; `masu man conf` says what each is
+    /// for. NAME@1 keeps the values of this version in later versions. Options set individually override the policy.
     #[arg(long, value_name = "NAME")]
     pub policy: Option<String>,
 
