@@ -24,7 +24,8 @@ pub fn binary() -> Result<PathBuf> {
     let mut places = beside.chain(installed).map(|place| place.join("masu-work"));
     places.find(|work| work.is_file()).with_context(|| {
         format!(
-            "masu-work is not beside {}: build it with `cargo build --release -p masu-workloads`",
+            "masu-work is not beside {}: `cargo install masu-workloads` adds it; in the sources, \
+             `cargo build --release -p masu-workloads`",
             me.display()
         )
     })
