@@ -87,9 +87,7 @@ pub const SLOTS: usize = or_loom(128, 2) as usize;
 /// See [`SLOTS`].
 pub const OVERSUBSCRIBED_SLOTS: usize = or_loom(8, 1) as usize;
 /// Most blocks and bytes in a chain. §4
-pub const CHAIN: u32 = 16;
-/// See [`CHAIN`].
-pub const CHAIN_BYTES: usize = 16 << 10;
+pub const CHAIN: (u32, usize) = (16, 16 << 10);
 /// Most blocks and bytes in a chain of small blocks. In an oversubscribed process no chain has more bytes. §4
 pub const CHAIN_OF_SMALL: (u32, usize) = (64, 4 << 10);
 

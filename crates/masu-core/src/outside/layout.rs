@@ -30,7 +30,7 @@ use crate::space::Record;
 use crate::span::{Span, remote::RemoteWord};
 use crate::stack::Unwinder;
 use crate::stats::Counters;
-use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL, DEPOT, SLOTS};
+use crate::tuning::{CHAIN, CHAIN_OF_SMALL, DEPOT, SLOTS};
 use core::mem::offset_of;
 
 /// Declares [`Layout`], all of words, and this engine's values.
@@ -200,9 +200,9 @@ layout! {
     /// Mask of how much more a chain takes, 0 if there is none.
     chain_left = Outbox::LEFT_MASK,
     /// Most blocks in a chain.
-    chain_most = CHAIN,
+    chain_most = CHAIN.0,
     /// Most bytes in one.
-    chain_bytes = CHAIN_BYTES,
+    chain_bytes = CHAIN.1,
     /// Most small blocks in a chain, if they take no more than the bytes that follow.
     chain_most_small = CHAIN_OF_SMALL.0,
     /// Those bytes.

@@ -4,10 +4,10 @@ use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, SIZES};
 use crate::span::Block;
 use crate::sync::{Cell, const_unless_loom};
-use crate::tuning::{CHAIN, CHAIN_BYTES, CHAIN_OF_SMALL};
+use crate::tuning::{CHAIN, CHAIN_OF_SMALL};
 
 /// Most blocks in a chain of a class: a row for all slots, and one for an oversubscribed process.
-pub static MOST: [[u8; LAST_CLASS + 1]; 2] = [most_of(CHAIN_BYTES), most_of(CHAIN_OF_SMALL.1)];
+pub static MOST: [[u8; LAST_CLASS + 1]; 2] = [most_of(CHAIN.1), most_of(CHAIN_OF_SMALL.1)];
 
 const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
     let mut out = [0; LAST_CLASS + 1];
@@ -15,7 +15,7 @@ const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
     while class <= LAST_CLASS {
         let size = SIZES[class] as usize;
         let (few, many) = (bytes / size, CHAIN_OF_SMALL.1 / size);
-        let few = if few > CHAIN as usize { CHAIN as usize } else { few };
+        let few = if few > CHAIN.0 as usize { CHAIN.0 as usize } else { few };
         let many = if many > MOST_OF_ALL as usize { MOST_OF_ALL as usize } else { many };
         let n = if few > many { few } else { many };
         out[class] = if n == 0 { 1 } else { n as u8 };
@@ -72,4 +72,5 @@ pub const SEEN: u8 = 0xf;
 const MOST_OF_ALL: u32 = CHAIN_OF_SMALL.0;
 
 const _: () = assert!(size_of::<Slot>() == 8 || cfg!(loom));
-const _: () = assert!(CHAIN <= MOST_OF_ALL && MOST_OF_ALL <= i8::MAX as u32 && GRANULE == 1 << 16);
+const _: () =
+    assert!(CHAIN.0 <= MOST_OF_ALL && MOST_OF_ALL <= i8::MAX as u32 && GRANULE == 1 << 16);
