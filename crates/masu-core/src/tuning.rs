@@ -66,11 +66,6 @@ pub const BATCHES: u8 = 4;
 /// batch. †
 pub const IDLE_AFTER: u8 = or_loom(64, 2) as u8;
 
-/// Processors for each shard of the shared arena. A thread takes one of their locks once for several blocks, and a
-/// shard's spans are partly free. In the simulation, a thousand threads stop scaling at six processors with one
-/// shard. †
-pub const PROCESSORS_PER_LENDER: usize = or_loom(2, 1) as usize;
-
 // Caches per processor, in an oversubscribed process.
 
 /// Most blocks in a magazine, of which a cache has two for each class. §13
@@ -123,12 +118,8 @@ pub const SHARD_WAITS_PART: usize = 8;
 /// Least nanoseconds between two samples of a thread, on average: a warm one takes 1 µs, the first ones ten. Sampling
 /// then takes a third of a hundredth of the time. §8
 pub const SAMPLES_APART: u64 = 600_000;
-/// Samples between two looks at the clock. †
-pub const SAMPLES_A_LOOK: u8 = 16;
 /// Samples for which a thread saves time, to take them in a burst: those of 64 MiB at 64 KiB. §8
 pub const SAMPLES_SAVED: u64 = 1024;
-/// Lower rates, in bytes, are taken as they are: a user who asks for so fine a profile wants it. †
-pub const PACED_FROM: usize = 64 << 10;
 
 // The purge.
 
@@ -147,8 +138,6 @@ pub const CROSSING_WEIGHT: u32 = 8;
 pub const LOOK_EVERY: usize = 512 << 10;
 /// Stale bytes before a single-threaded program gets a background thread. †
 pub const LONELY_BUDGET: usize = 64 << 20;
-/// Ticks without much debt after which the background thread ends. †
-pub const PATIENCE: u32 = 4;
 /// Bytes in spans and runs from which on memory that a heap frees at once does not wait for ticks. §7
 pub const SURPLUS_FROM: usize = 128 << 20;
 /// The part of the bytes in use, one in N, that is then free. §7
@@ -168,10 +157,6 @@ pub const BUFFER: usize = 64 << 10;
 
 // Limits.
 
-/// Milliseconds between two readings of the control group's limits. †
-pub const CGROUP_EVERY: u64 = 10_000;
-/// Checks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart. †
-pub const SOFT_LOOKS: usize = 16;
 /// Milliseconds between two looks at what the kernel alone knows: the pressure, and the process's credentials and
 /// filters of system calls. `SECURITY.md` and `docs/limits.md` say how many. †
 pub const KERNEL_EVERY: u64 = 250;

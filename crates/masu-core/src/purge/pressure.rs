@@ -12,7 +12,12 @@ use crate::limit;
 use crate::settings;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{cgroup, time};
-use crate::tuning::{CGROUP_EVERY, GROWN_BY, KERNEL_EVERY, SOFT_LOOKS};
+use crate::tuning::{GROWN_BY, KERNEL_EVERY};
+
+/// Looks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart.
+const SOFT_LOOKS: usize = 16;
+/// Milliseconds between two readings of the control group's limits.
+const CGROUP_EVERY: u64 = 10_000;
 
 /// Sees to the soft limit after an allocation that has taken fresh memory. Outside all locks.
 pub fn look() {

@@ -19,7 +19,7 @@ use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::sys::{credentials, futex, thread, time};
-use crate::tuning::{KERNEL_EVERY, PATIENCE};
+use crate::tuning::KERNEL_EVERY;
 use crate::turn::Turn;
 use core::cell::UnsafeCell;
 
@@ -114,6 +114,9 @@ pub fn start() {
 /// Nanoseconds between two looks at `TID`, because clearing it does not reliably wake a waiter in
 /// time.
 const MOMENT: i64 = 50_000;
+
+/// Ticks without much debt after which the thread ends.
+const PATIENCE: u32 = 4;
 
 extern "C" fn run(_: usize) {
     let mut calm = 0;

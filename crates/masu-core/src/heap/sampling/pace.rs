@@ -19,7 +19,7 @@ use crate::settings;
 use crate::size_class::LAST_CLASS;
 use crate::sync::{AtomicU64, Ordering};
 use crate::sys::{host, time};
-use crate::tuning::{PACED_FROM, SAMPLES_A_LOOK, SAMPLES_APART, SAMPLES_SAVED};
+use crate::tuning::{SAMPLES_APART, SAMPLES_SAVED};
 use core::cell::Cell;
 
 /// A thread's pace.
@@ -46,6 +46,10 @@ pub struct Pace {
 const MOST: u8 = 10;
 /// Samples before the first look: what a program of a few milliseconds takes.
 const FIRST: u8 = 4;
+/// Samples between two looks at the clock after that.
+const A_LOOK: u8 = 16;
+/// Lower rates, in bytes, are taken as they are: a user who asks for so fine a profile wants it.
+const PACED_FROM: usize = 64 << 10;
 /// Most nanoseconds that a thread saves.
 const SAVED: u64 = SAMPLES_SAVED * SAMPLES_APART;
 /// Nanoseconds saved from which on the distance is halved, so that it does not double again soon.
@@ -158,7 +162,7 @@ impl Pace {
     fn look(&self, now: u64, distance: u64, purse: Option<&Purse>) -> u64 {
         let samples = u64::from(self.taken.replace(0)).max(1);
         let passed = now.saturating_sub(self.since.replace(now));
-        self.due.set(SAMPLES_A_LOOK);
+        self.due.set(A_LOOK);
         let paid = self.saved.get().saturating_add(passed).min(SAVED);
         let left = paid.checked_sub(samples * SAMPLES_APART);
         self.saved.set(left.unwrap_or(0));
@@ -368,7 +372,7 @@ mod tests {
                 }
             }
         };
-        let look = SAMPLES_A_LOOK;
+        let look = A_LOOK;
         for (samples, step) in [(FIRST, 1), (look, 2), (2 * look, 3), (3 * look, 4)] {
             row(&mut now, SAMPLES_APART / 1000, samples - 1);
             assert_eq!(pace.step(), step - 1);
