@@ -22,7 +22,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("config", "what a user can set; pure parsing, which every layer may ask about"),
     ("size_class", "arithmetic on sizes"),
     ("request", "a request for memory, classified"),
-    ("tuning", "the constants that experiments chose"),
+    ("tuning", "the constants of the policy"),
     ("sys", "the kernel and the CPU; the only place with system calls"),
     ("test_random", "what tests draw at random; part of tests only"),
     ("clock", "coarse time, advanced by purge and read by all, and how old what was noted is"),
