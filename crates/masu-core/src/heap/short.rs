@@ -17,7 +17,7 @@ use super::tls::current;
 use crate::clock::Tick;
 use crate::region::NIL;
 use crate::size_class::{SMALL_MAX, class_of, row};
-use crate::span::{self, Block, Place};
+use crate::span::{self, Place};
 use crate::tuning::FEW_BLOCKS;
 use core::ptr::null_mut;
 
@@ -29,20 +29,13 @@ pub fn refill(size: usize) -> *mut u8 {
     if size > SMALL_MAX {
         return null_mut();
     }
-    let heap = current();
-    let now = Tick::now();
+    let (heap, now) = (current(), Tick::now());
     if heap.tick.get() != now || !heap.scope.get().is_null() {
         return null_mut();
     }
-    // SAFETY: the heap is the calling thread's. (If there is none, no span is active.)
-    unsafe { refill_class(heap, class_of(size), now).cast() }
-}
-
-/// # Safety
-/// The heap must be the calling thread's, and the class's bin must be empty.
-#[inline(always)]
-unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
+    let class = class_of(size);
     let active = heap.active(class).get();
+    // No span is active if the thread has no heap.
     if active == NIL {
         return null_mut();
     }
@@ -75,7 +68,7 @@ unsafe fn refill_class(heap: &Heap, class: usize, now: Tick) -> *mut Block {
         }
         heap.used[row(class)].set(now.into());
         heap.counters.refills.add(1);
-        fill_freed(heap, s, class)
+        fill_freed(heap, s, class).cast()
     }
 }
 

@@ -99,22 +99,19 @@ impl Sets {
         }
     }
 
-    /// The words of all sets for 64 chunks.
-    fn words(&self, shard: usize, index: usize) -> &Words {
+    /// A set's word for 64 chunks.
+    #[inline(never)]
+    fn word(&self, shard: usize, set: usize, index: usize) -> &AtomicU64 {
         // Chunks number at most 64 * WORDS, the region's capacity.
         let index = index % WORDS;
-        self.first.get(index).unwrap_or_else(|| {
+        let words = self.first.get(index).unwrap_or_else(|| {
             let at = region::entry(CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, index)
                 + shard % SHARDS * SHARD_SETS_STRIDE;
             // SAFETY: invariant 1 of `region`: the entries of all chunks below the limit are mapped, with a place
             // for each shard; zero bytes are empty sets.
             unsafe { &*(at as *const Words) }
-        })
-    }
-
-    #[inline(never)]
-    fn word(&self, shard: usize, set: usize, index: usize) -> &AtomicU64 {
-        &self.words(shard, index)[set % SETS]
+        });
+        &words[set % SETS]
     }
 
     fn insert(&self, shard: usize, set: usize, chunk: u32) {
