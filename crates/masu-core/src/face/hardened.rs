@@ -1,7 +1,7 @@
 //! The hardened heap, as the configuration asks for it; and resizing its blocks.
 
 use super::alloc::bytes_for;
-use super::free::dealloc_out_of_line;
+use super::free::{dealloc_out_of_line, expect_longer};
 use super::scarce;
 use crate::config::Config;
 use crate::hardened::shape::MOST;
@@ -136,6 +136,39 @@ pub(super) unsafe fn realloc_hardened(
         }
     }
     to
+}
+
+/// Resizes a hardened block as a request says; at most `asked` of its bytes are of use. If there is no memory for a
+/// shorter one, the block stays.
+///
+/// # Safety
+/// As for [`realloc_hardened`].
+#[cold]
+#[inline(never)]
+pub(super) unsafe fn realloc_hardened_for(
+    p: *mut u8,
+    block: &Block,
+    asked: usize,
+    request: &Request,
+) -> *mut u8 {
+    let &Request { size, align, exact, .. } = request;
+    let whole = exact || block.heap().is_some() || hardened::gives_whole_classes();
+    let bytes = if whole { request.bytes() } else { size };
+    // SAFETY: passed on.
+    unsafe {
+        let to = realloc_hardened(p, block, bytes, asked, align, false);
+        let may_stay =
+            to.is_null() && !exact && size <= block.bytes && p.addr().is_multiple_of(align);
+        if !may_stay {
+            return to;
+        }
+        // Blocks of whole and half pages are shorter than the class for that size.
+        if !hardened_stays(p, block, bytes.min(block.bytes).max(1), true) {
+            // The kernel has refused to close the pages behind it.
+            expect_longer();
+        }
+        p
+    }
 }
 
 /// Resizes one of the process's small hardened blocks where it is, as a request says. Returns `false` if it must be

@@ -11,7 +11,7 @@
 
 use super::alloc::request_for;
 use super::free::{self, dealloc_out_of_line};
-use super::hardened::{hardened_stays, realloc_hardened, resized_at_once};
+use super::hardened::{hardened_stays, realloc_hardened, realloc_hardened_for, resized_at_once};
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
 use crate::heap::arena::hooked;
@@ -190,22 +190,8 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     let &Request { size, align, exact, .. } = &request;
     let (old, new, zeroed) = (block.bytes, request.bytes(), request.zeroed != 0);
     if block.is_hardened() {
-        let whole = exact || block.heap().is_some() || hardened::gives_whole_classes();
-        let bytes = if whole { new } else { size };
         // SAFETY: passed on.
-        return unsafe {
-            let to = realloc_hardened(p, &block, bytes, asked, align, false);
-            let may_stay = to.is_null() && !exact && size <= old && p.addr().is_multiple_of(align);
-            if !may_stay {
-                return to;
-            }
-            // Blocks of whole and half pages are shorter than the class for that size.
-            if !hardened_stays(p, &block, bytes.min(old).max(1), true) {
-                // The kernel has refused to close the pages behind it.
-                free::expect_longer();
-            }
-            p
-        };
+        return unsafe { realloc_hardened_for(p, &block, asked, &request) };
     }
     // SAFETY: passed on.
     let stays = unsafe {
