@@ -11,9 +11,10 @@
 //! a span each time. And a single-threaded program in which spans of one class run empty again and again keeps a
 //! few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
+use super::bin::take_back_left;
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
-use super::{Heap, exit, sampling, suspect, tick};
+use super::{Heap, sampling, suspect, tick};
 use crate::region::NIL;
 use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};
@@ -111,7 +112,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     let s = unsafe { &mut *span::record(span) };
     // SAFETY: as above.
     unsafe {
-        exit::take_back_left(heap, span, s);
+        take_back_left(heap, span, s);
         let word = span::remote(span);
         if word.pending() != 0 {
             heap.note_sharing();

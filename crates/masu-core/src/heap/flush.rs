@@ -8,9 +8,9 @@
 //! has left may be freed by others meanwhile.
 
 use super::event::soonest;
-use super::exit;
+use super::exit::abandon_lists;
 use super::tls::current;
-use super::{Heap, Role, retain};
+use super::{Heap, Role, bin, retain};
 use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
@@ -37,12 +37,12 @@ fn give_back(spans: bool) {
     heap.runs.drain();
     heap.outbox.drain(heap);
     if spans {
-        exit::abandon_lists(heap);
+        abandon_lists(heap);
     }
     for class in 1..=LAST_CLASS {
         if spans && !heap.has_put_aside(class) {
             // SAFETY: invariant 1 of `heap`, whose thread this is.
-            unsafe { exit::leave_active(heap, class) };
+            unsafe { bin::leave_active(heap, class) };
         } else {
             flush_bin(heap, class);
         }
@@ -55,7 +55,7 @@ fn give_back(spans: bool) {
 pub(super) fn binned_bytes(heap: &Heap) -> u64 {
     let mut bytes = 0;
     for class in 1..=LAST_CLASS {
-        for mut at in [heap.bin(class).get(), exit::put_aside(heap, class)] {
+        for mut at in [heap.bin(class).get(), bin::put_aside(heap, class)] {
             while !at.is_null() {
                 bytes += size_of_class(class) as u64;
                 // SAFETY: invariant 3 of `heap`, whose thread this is.
@@ -71,7 +71,7 @@ pub(super) fn binned_bytes(heap: &Heap) -> u64 {
 fn flush_bin(heap: &Heap, class: usize) {
     // SAFETY: invariants 1 and 3 of `heap`, whose thread this is.
     unsafe {
-        let active = exit::empty_bin(heap, class);
+        let active = bin::empty_bin(heap, class);
         if active == NIL {
             return;
         }

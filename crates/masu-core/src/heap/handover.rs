@@ -15,7 +15,8 @@
 //!                            └──────── purge ──▶ no thread's ──▶ free, owns nothing
 //! ```
 
-use super::exit::{abandon_active, leave_active};
+use super::bin::leave_active;
+use super::exit::abandon_active;
 use super::mode::Mode;
 use super::{Heap, fork, sampling, table};
 use crate::region::NIL;

@@ -33,6 +33,7 @@
 //! and then gives up more: see [`tick`].
 
 pub mod arena;
+mod bin;
 mod birth;
 pub mod block;
 mod event;

@@ -3,10 +3,11 @@
 //! The order is the memory policy: what this heap has, what others have left, what is free, and
 //! only then what was never used.
 
+use super::bin::take_back_left;
 use super::mode::Mode;
 use super::retain::{self, park};
 use super::tls::current;
-use super::{Heap, Role, birth, event, exit, fast, sampling, shared_arena, tick};
+use super::{Heap, Role, birth, event, fast, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
@@ -144,7 +145,7 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
     // SAFETY: the span is this heap's (invariant 2 of `heap`), so its line is this thread's.
     unsafe {
         let s = &mut *span::record(span);
-        exit::take_back_left(heap, span, s);
+        take_back_left(heap, span, s);
         if s.free.is_null() {
             let word = span::remote(span);
             if word.pending() == 0 {

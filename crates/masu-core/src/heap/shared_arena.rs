@@ -24,10 +24,11 @@
 //!    that.
 //! 3. the other shards' heaps are heaps of the table that no thread ever has.
 
+use super::bin::leave_active;
 use super::mode::Mode;
 use super::table::{self, SHARED_ARENA_ID};
 use super::tls::{current, make};
-use super::{Heap, Role, exit, free, processor_cache, refill, retain, sampling};
+use super::{Heap, Role, free, processor_cache, refill, retain, sampling};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::region::{self, NIL};
@@ -330,7 +331,7 @@ fn rest(arena: &Heap, all: bool) {
         }
         // SAFETY: invariants 1 and 2 of `heap`, which is the lock's holder's (invariant 1).
         unsafe {
-            exit::leave_active(arena, class);
+            leave_active(arena, class);
             while let Some(span) = arena.partial(class).pop_front() {
                 retain::give_up(arena, span);
             }

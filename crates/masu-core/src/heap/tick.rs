@@ -9,7 +9,7 @@
 //! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
 //! If threads share nothing, no other thread would have a use for the spans.
 
-use super::{Heap, Role, exit, retain, sampling};
+use super::{Heap, Role, bin, retain, sampling};
 use crate::clock::Tick;
 use crate::size_class::LAST_CLASS;
 use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
@@ -40,7 +40,7 @@ fn begin(heap: &Heap) {
         retain::trim_rested(heap, keeps, class);
         if !heap.has_put_aside(class) && heap.used[class].get().rested() {
             // SAFETY: invariant 1 of `heap`, whose thread this is.
-            unsafe { exit::leave_active(heap, class) };
+            unsafe { bin::leave_active(heap, class) };
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::Arena;
 use super::tally::Charge;
 use crate::clock::Tick;
-use crate::heap::{event, exit, refill, retain, sparse, suspect, thread_bytes};
+use crate::heap::bin::push_back;
+use crate::heap::{event, refill, retain, sparse, suspect, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, row, size_of_class};
@@ -157,7 +158,7 @@ impl Arena {
             // SAFETY: invariant 3 of `heap`: the span is in no list, and its bin is a list of its free blocks.
             unsafe {
                 let s = &mut *span::record(active);
-                exit::push_back(s, bin);
+                push_back(s, bin);
                 s.place = Place::Unowned;
                 if s.out() == 0 {
                     bytes += s.touched() as usize;

@@ -2,6 +2,8 @@
 //! without counters and medium blocks, and with thread-local words that the checker can follow.
 
 mod absent;
+#[path = "../../../heap/bin.rs"]
+mod bin;
 #[path = "../../../heap/birth.rs"]
 mod birth;
 #[path = "../../../heap/event.rs"]
