@@ -388,7 +388,9 @@ impl Span {
     /// The caller must own the span.
     pub unsafe fn carve(&mut self, span: u32, step: usize) -> Option<(*mut Block, u32, bool)> {
         // SAFETY: passed on.
-        if let Some((list, n)) = unsafe { self.carve_purged(span) } {
+        if self.purged != 0
+            && let Some((list, n)) = unsafe { self.carve_purged(span) }
+        {
             return Some((list, n, false));
         }
         let left = self.capacity() - u32::from(self.carved);
