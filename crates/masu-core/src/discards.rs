@@ -14,7 +14,7 @@
 use crate::sys::mem::{self, Pages};
 use kernel::{may, refused};
 
-/// Most ranges that go at once: their list lies on the stack of a thread of the program's.
+/// Most ranges that go at once (`docs/experiments.md`, §7): their list lies on the stack of a thread of the program's.
 pub const MOST: usize = 32;
 
 /// Ranges that will go back.

@@ -45,7 +45,7 @@ const SLEEPERS: u32 = 2;
 /// A fork has it, and all others.
 const FORK: u32 = 4;
 /// Looks before a thread sleeps, some microseconds: the work under the locks is done sooner, unless
-/// the holder is not running.
+/// the holder is not running (`docs/experiments.md`, §5).
 const SPINS: u32 = if cfg!(loom) { 1 } else { 100 };
 
 /// Wakes all sleepers.

@@ -25,7 +25,8 @@ pub enum Mode {
     Lending,
 }
 
-/// What a heap keeps. Beyond that it gives up the oldest, unless its thread claims them back (`retain`).
+/// What a heap keeps, by `docs/experiments.md`, §2. Beyond that it gives up the oldest, unless its thread claims them
+/// back (`retain`).
 pub struct Retention {
     /// Full spans of a class.
     pub full_of_class: u32,

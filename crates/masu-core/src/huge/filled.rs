@@ -28,18 +28,18 @@ pub struct Filled {
 }
 
 /// Filled blocks in a row after which the next is trusted: if only every second one is filled, none
-/// is trusted.
+/// is trusted (`docs/experiments.md`, §10).
 const SURE: i32 = 2;
 /// The score of a block that was not filled.
 const SPARSE: i32 = -2;
 
-/// A first block of this length is likely to be filled: by default 16 MiB.
+/// A first block of this length is likely to be filled: by default 16 MiB (`docs/experiments.md`, §6).
 fn long() -> usize {
     settings::huge_pages_from() / 2
 }
 
 /// A block that grows to this length has huge pages for what it gains: by default 4 MiB. It is filled from its start, so
-/// it wastes one at most.
+/// it wastes one at most (`docs/experiments.md`, §6).
 pub fn long_growing() -> usize {
     settings::huge_pages_from() / 8
 }

@@ -299,7 +299,7 @@ impl RunChunk {
     }
 
     /// Where to take `n` units that start at a multiple of `align`: in the smallest free range that has them, lowest
-    /// first, or in the smallest of the first few.
+    /// first, or in the smallest of the first few (`docs/experiments.md`, §5).
     pub fn find(&self, n: usize, align: usize) -> Option<Place> {
         const FEW: usize = 16;
         let longest = self.longest.get() as usize;

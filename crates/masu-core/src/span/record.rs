@@ -177,7 +177,7 @@ pub fn capacity(class: usize) -> u32 {
     u32::from(CAPACITIES[class.min(LAST_CLASS)])
 }
 
-/// How many blocks freed into a span make it worth using again: an eighth, 1 to 32.
+/// How many blocks freed into a span make it worth using again: an eighth, 1 to 32 (`docs/experiments.md`, §10).
 #[inline]
 pub fn threshold(class: usize) -> u32 {
     (capacity(class) / 8).clamp(1, 32)
@@ -447,9 +447,9 @@ impl Span {
     }
 }
 
-/// Bytes carved at a time from a class's first span: a page.
+/// Bytes carved at a time from a class's first span: a page (`docs/experiments.md`, §3).
 pub const CARVE: usize = UNIT;
-/// Bytes carved at a time for a class that has filled a span already.
+/// Bytes carved at a time for a class that has filled a span already (`docs/experiments.md`, §3).
 pub const CARVE_GROWING: usize = 16 << 10;
 
 #[cfg(all(test, not(loom)))]
