@@ -219,6 +219,11 @@ pub fn pages() -> usize {
     (span_units() + run_units()) * UNIT
 }
 
+/// Whether so many pages are free and resident that they have to serve every thread.
+pub fn plenty_is_free() -> bool {
+    dirty_units() * UNIT > pages() / 16
+}
+
 /// Bytes mapped for the engine's tables.
 pub fn tables() -> usize {
     get(&TABLES)

@@ -10,11 +10,12 @@
 
 use super::chunk_set::Affinity;
 use super::pages::{Came, Pages};
+use crate::ledger::last_shard;
 use crate::region::{
     self, CHUNK, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW, UNITS_PER_GRANULE,
 };
 use crate::size_class::UNIT;
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicU32, Ordering};
 use core::cell::Cell;
 
 /// Units in a chunk.
@@ -250,6 +251,19 @@ pub unsafe fn shard_of(chunk: u32) -> &'static AtomicU32 {
         static ref SHARDS: [AtomicU32; 4] = core::array::from_fn(|_| AtomicU32::new(0));
     }
     &SHARDS[chunk as usize]
+}
+
+/// The number of the shard that a chunk is in at this moment.
+///
+/// While there is only one shard, the chunk's number is not read. A thread that put the chunk into another shard knew
+/// that there are more, and so does every thread that has had a block of the chunk since, or that shard's lock.
+#[inline]
+pub fn number_of(chunk: u32) -> usize {
+    if last_shard() == 0 {
+        return 0;
+    }
+    // SAFETY: invariant 5 of `run::pool`: the callers' chunks have records.
+    unsafe { shard_of(chunk) }.load(Ordering::Relaxed) as usize
 }
 
 impl RunChunk {

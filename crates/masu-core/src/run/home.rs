@@ -11,7 +11,7 @@
 //! How many nodes there are is learnt from where threads run ([`Nodes`]). While all run on the first one, homes stay as
 //! they are.
 
-use super::shard::number_of;
+use super::chunk::number_of;
 use crate::ledger::{self, Account, last_shard};
 use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};

@@ -115,7 +115,7 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
         Some(cache) => unsafe { cache.put(p, units) },
         None => pool::give(&[p as usize]),
     }
-    ledger::freed_run(bytes, || shard::number_of(pool::split(p as usize).0));
+    ledger::freed_run(bytes, || chunk::number_of(pool::split(p as usize).0));
 }
 
 /// Resizes the run at `p` in place to hold `size` bytes, if there is room. With `zeroed`, the added bytes are zero.

@@ -204,7 +204,7 @@ impl Locked {
     #[inline(never)]
     fn room_for_span(&self, dense: bool, own: Option<Affinity>) -> Option<(u32, usize)> {
         let find = |has| self.find_granule(has);
-        let others = || if plenty_is_free() { find(Has::DirtyRoom) } else { None };
+        let others = || if ledger::plenty_is_free() { find(Has::DirtyRoom) } else { None };
         let found = match own {
             Some(own) => find(Has::DirtyRoomOf(own))
                 .or_else(|| self.free_chunk())
@@ -435,11 +435,6 @@ pub fn fresh_bytes(home: Home) -> usize {
 /// Bytes in live runs, including those in threads' caches, but not spans.
 pub fn used_bytes() -> usize {
     ledger::run_units() * UNIT
-}
-
-/// Whether so many pages are free and resident that they have to serve every thread.
-pub(super) fn plenty_is_free() -> bool {
-    dirty_bytes() > ledger::pages() / 16
 }
 
 #[cfg(all(test, not(loom)))]

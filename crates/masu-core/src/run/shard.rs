@@ -20,7 +20,7 @@
 //! 3. the shards in use are mapped; zero bytes are an empty one.
 
 use super::buckets::Buckets;
-use super::chunk::{RunChunk, record, shard_of};
+use super::chunk::{RunChunk, number_of, record, shard_of};
 use super::chunk_set::{Has, Sets};
 use super::home::Home;
 use crate::ledger::{self, Account, MORE_SHARDS, Pages, last_shard};
@@ -263,19 +263,6 @@ impl Locked {
         change(&self.account().dirty, dirty.wrapping_neg());
         change(&other.account().dirty, dirty);
     }
-}
-
-/// The shard that a chunk is in at this moment.
-///
-/// While there is only one shard, the chunk's number is not read. A thread that put the chunk into another shard knew
-/// that there are more, and so does every thread that has had a block of the chunk since, or that shard's lock.
-#[inline]
-pub fn number_of(chunk: u32) -> usize {
-    if last_shard() == 0 {
-        return 0;
-    }
-    // SAFETY: invariant 5 of `run::pool`: the callers' chunks have records.
-    unsafe { shard_of(chunk) }.load(Ordering::Relaxed) as usize
 }
 
 /// The locks of the shards in use in their order, for a fork, which has [`sharding::GROWTH`].

@@ -8,7 +8,6 @@
 
 use super::chunk::{UNITS, record};
 use super::chunk_set::{Affinity, Has};
-use super::pool::plenty_is_free;
 use super::shard::Locked;
 use crate::ledger::{self, last_shard};
 use crate::sync::Ordering;
@@ -32,7 +31,7 @@ pub enum Want {
 #[cold]
 #[inline(never)]
 pub fn from_fullest(pool: Locked, want: Want) -> Option<Locked> {
-    let Some(fullest) = fullest(pool.number()).filter(|_| plenty_is_free()) else {
+    let Some(fullest) = fullest(pool.number()).filter(|_| ledger::plenty_is_free()) else {
         return Some(pool);
     };
     let (pool, other) = pool.both(fullest)?;

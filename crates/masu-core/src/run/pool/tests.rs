@@ -55,7 +55,7 @@ fn what_an_affinity_gave_back_is_its_own_again() {
         let (ann, bob) = turns[50];
         give_granule(ann, 1);
         give_granule(bob, 1);
-        assert!(!plenty_is_free());
+        assert!(!ledger::plenty_is_free());
         assert_eq!(span(BOB), bob);
         let fresh = span(BOB);
         assert_ne!(fresh, ann);
@@ -76,7 +76,7 @@ fn much_that_is_free_serves_every_affinity() {
             .for_each(|&g| assert!(give_granule(g, !0)));
         let his: Vec<_> = (1..GRANULES_PER_CHUNK).map(|_| span(BOB)).collect();
         assert!(his.iter().all(|&g| chunk_of(g) == chunk_of(bob)), "his own were not the first");
-        assert!(plenty_is_free());
+        assert!(ledger::plenty_is_free());
         assert!(anns.contains(&span(BOB)));
     });
 }
@@ -88,7 +88,7 @@ fn a_free_chunk_changes_hands() {
         let anns: Vec<_> = (0..GRANULES_PER_CHUNK * 3).map(|_| span(ANN)).collect();
         let free = &anns[GRANULES_PER_CHUNK..GRANULES_PER_CHUNK * 2];
         free.iter().for_each(|&g| assert!(give_granule(g, 1)));
-        assert!(!plenty_is_free());
+        assert!(!ledger::plenty_is_free());
         assert_eq!(chunk_of(span(BOB)), chunk_of(free[0]));
         assert_ne!(chunk_of(span(ANN)), chunk_of(free[0]));
     });
