@@ -27,16 +27,15 @@ const TYPES: [(&str, Figure); 5] = [
     ("grown", |place| place.grown),
     ("retained", |place| place.retained),
 ];
+/// How many of these pairs Go's heap profiles have.
+const GO: usize = 2;
 
 /// Frames that a reader omits once it knows their names, together with the frames they called: the allocator itself.
 const DROPPED_FRAMES: &str =
     "(__rust_|__rdl_|__rg_|alloc::alloc::|<?&?(masu::global|masu_core)::).*";
 
-/// Returns the file's bytes.
+/// Returns the file's bytes, with all sample types that the profile has.
 pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Vec<u8>> {
-    let mut file = Message::default();
-    let mut strings = Strings::default();
-    strings.id("");
     let types: Vec<_> = TYPES
         .into_iter()
         .filter(|&(name, _)| match name {
@@ -45,7 +44,29 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
             _ => true,
         })
         .collect();
-    for (name, _) in &types {
+    encode_types(profile, symbols, view, &types)
+}
+
+/// The same with no other sample types than Go's heap profiles: Alloy subtracts each profile from the next one, and has
+/// room for four values a sample. `view` must be of these types.
+pub fn encode_for_collectors(
+    profile: &Profile,
+    symbols: &Symbols,
+    view: View,
+) -> io::Result<Vec<u8>> {
+    encode_types(profile, symbols, view, &TYPES[..GO])
+}
+
+fn encode_types(
+    profile: &Profile,
+    symbols: &Symbols,
+    view: View,
+    types: &[(&str, Figure)],
+) -> io::Result<Vec<u8>> {
+    let mut file = Message::default();
+    let mut strings = Strings::default();
+    strings.id("");
+    for (name, _) in types {
         for (figure, unit) in [("objects", "count"), ("space", "bytes")] {
             file.message(1, &value_type(&mut strings, &format!("{name}_{figure}"), unit));
         }
@@ -59,7 +80,7 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
     for place in &profile.places {
         let sum = sums.entry((&place.frames, place.size)).or_default();
         sum.resize(types.len(), Amount::default());
-        for (sum, (_, figure)) in sum.iter_mut().zip(&types) {
+        for (sum, (_, figure)) in sum.iter_mut().zip(types) {
             let Amount { objects, bytes } = figure(place);
             (sum.objects, sum.bytes) = (sum.objects + objects, sum.bytes + bytes);
         }
@@ -221,5 +242,35 @@ impl Message {
 
     fn append(&mut self, part: Message) {
         self.0.extend(part.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::raw::Free;
+
+    #[test]
+    fn collectors_get_the_sample_types_of_go_alone() {
+        let free = Some(Free::default());
+        let profile = Profile { outside: true, free, ..Profile::default() };
+        let types = |packed: Vec<u8>| -> Vec<&'static str> {
+            let mut bytes = Vec::new();
+            GzDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
+            let has = |name: &&str| {
+                let name = format!("{name}_space");
+                bytes.windows(name.len()).any(|part| part == name.as_bytes())
+            };
+            TYPES.iter().map(|&(name, _)| name).filter(has).collect()
+        };
+        let of = |encode: fn(&Profile, &Symbols, View) -> io::Result<Vec<u8>>| {
+            types(encode(&profile, &Symbols::none(), View::Live).unwrap())
+        };
+        assert_eq!(of(encode), ["alloc", "inuse", "peak", "grown", "retained"]);
+        assert_eq!(of(encode_for_collectors), ["alloc", "inuse"]);
     }
 }

@@ -97,6 +97,9 @@ fn a_profile_is_right_and_metrics_are_served_meanwhile() {
     until("sampling goes on", || rate(&process) == 0);
     let profile = Decoded::of(&answer.body);
     assert_eq!((&*profile.default, profile.period), ("inuse_space", 16 << 10));
+    // Alloy has room for no more.
+    let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
+    assert_eq!(profile.types, types);
     assert!(profile.mappings[0].ends_with(&*own_file(&process)), "{:?}", profile.mappings);
     // Leaked memory is in use; what was freed again was only allocated.
     let sum = |kind, name: &str| profile.sum(kind, name);

@@ -91,7 +91,7 @@ impl Naming {
         if self.late.contains_key(&process) {
             return Err(too_long());
         }
-        let work = move || pprof::encode(&profile, &names::of(&profile), view);
+        let work = move || pprof::encode_for_collectors(&profile, &names::of(&profile), view);
         match self.worker.within(PATIENCE, work) {
             Ok((encoded, _)) => encoded.map_err(|error| {
                 Answer::refusal(500, &format!("the profile cannot be compressed: {error}"))

@@ -19,9 +19,9 @@
 //! # }
 //! ```
 //!
-//! `go tool pprof`, Parca, Pyroscope, Polar Signals, speedscope and Perfetto read the bytes of [`Snapshot::pprof`].
-//! These hold addresses, mappings and build IDs, from which readers find names; with the feature `flamegraph` they
-//! already hold the names.
+//! `go tool pprof`, speedscope and Perfetto read the bytes of [`Snapshot::pprof`], and collectors such as Parca,
+//! Polar Signals and Alloy those of [`pprof()`]. Both hold addresses, mappings and build IDs, from which readers find
+//! names; with the feature `flamegraph` they already hold the names.
 //!
 //! `MASU_PROF=1` takes a profile from program start, and `MASU_PROF_FILE=/tmp/heap.%p` writes it at
 //! exit, for `masu prof FILE`; `masu prof -p PID` takes one from outside.
@@ -268,7 +268,9 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     Ok(Snapshot(profile))
 }
 
-/// Returns [`snapshot`] as a compressed protocol buffer in pprof's format, to be served at `/debug/pprof/heap`.
+/// Returns [`snapshot`] as a compressed protocol buffer in pprof's format, to be served at `/debug/pprof/heap`. It has
+/// the four sample types of Go's heap profiles, which collectors such as Alloy rely on; [`Snapshot::pprof`] has the peak
+/// as well.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -283,7 +285,8 @@ pub fn snapshot() -> Result<Snapshot, Error> {
 /// # Errors
 /// As for [`snapshot`].
 pub fn pprof() -> Result<Vec<u8>, Error> {
-    snapshot()?.pprof()
+    let taken = snapshot()?;
+    Ok(pprof::encode_for_collectors(&taken.0, &taken.symbols(), View::Live)?)
 }
 
 impl Snapshot {
