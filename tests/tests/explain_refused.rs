@@ -29,8 +29,14 @@ fn is_refused(output: &Output, sentence: &str, way_out: &str) {
 }
 
 /// Every command that asks a process, with its id.
-fn questions(id: &str) -> [Vec<&str>; 4] {
-    [vec!["explain", id], vec!["stats", "-p", id], vec!["purge", "-p", id], vec!["watch", "-p", id]]
+fn questions(id: &str) -> [Vec<&str>; 5] {
+    [
+        vec!["explain", id],
+        vec!["stats", "-p", id],
+        vec!["purge", "-p", id],
+        vec!["watch", "-p", id],
+        vec!["prof", "-p", id],
+    ]
 }
 
 /// A program that waits, on this library.
