@@ -164,10 +164,11 @@ fn top_answers_to_its_keys() {
         }
         assert!(line(&screen, &large) < line(&screen, &small), "{screen}");
         if size.0 == 200 {
-            // There is room for the trend of the last looks.
+            // There is room for one more column, and for the trend of the last looks.
+            assert!(screen.contains("free"), "{screen}");
             top.shows(|screen| screen.contains("▁▁▁▁▁"));
         }
-        for by in ["live", "dirty", "rate", "pid"] {
+        for by in ["live", "free", "dirty", "rate", "pid"] {
             top.press("s");
             top.shows(|screen| screen.contains(&format!("by {by}")));
         }

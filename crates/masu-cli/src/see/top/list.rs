@@ -18,8 +18,9 @@ pub enum Column {
     Resident,
     /// Memory in live blocks
     Live,
+    /// Free memory beside live blocks
+    Free,
     /// Free pages not yet returned
-    #[value(alias = "free")]
     Dirty,
     /// Rate of allocation
     Rate,
@@ -48,8 +49,10 @@ pub struct Row {
     pub resident: u64,
     /// Bytes in blocks that the program holds.
     pub live: u64,
-    /// Bytes of free pages that are not yet returned.
+    /// Bytes of free memory beside these blocks, in their spans and runs.
     pub free: u64,
+    /// Bytes of free pages that are not yet returned.
+    pub dirty: u64,
     /// Bytes given back so far.
     pub given_back: u64,
     /// Bytes that it allocates per second; null at the first measurement, and if nothing counts them.
@@ -168,7 +171,8 @@ impl List {
         let key = |row: &Row| match self.sort {
             Column::Resident => Reverse(row.resident),
             Column::Live => Reverse(row.live),
-            Column::Dirty => Reverse(row.free),
+            Column::Free => Reverse(row.free),
+            Column::Dirty => Reverse(row.dirty),
             Column::Rate => Reverse(row.rate.unwrap_or(0)),
             Column::Pid => Reverse(u64::from(u32::MAX - row.pid)),
         };
@@ -214,7 +218,8 @@ fn look(process: u32, before: Option<Known>) -> Result<Known, Error> {
         name: account::name(process),
         resident,
         live: of("allocated"),
-        free: of("dirty"),
+        free: of("active").saturating_sub(of("allocated")),
+        dirty: of("dirty"),
         given_back: of("purged_bytes"),
         rate,
         trend,
@@ -228,17 +233,18 @@ mod tests {
     use super::*;
 
     fn row(pid: u32, resident: u64, rate: Option<u64>) -> Row {
-        let (live, free, given_back, grown) = (resident / 2, 100 - resident, 0, 0);
+        let (live, free, dirty) = (resident / 2, resident % 3, 100 - resident);
         Row {
             pid,
             name: "x".into(),
             resident,
             live,
             free,
-            given_back,
+            dirty,
+            given_back: 0,
             rate,
             trend: VecDeque::new(),
-            grown,
+            grown: 0,
         }
     }
 
@@ -252,10 +258,11 @@ mod tests {
             list.rows.iter().map(|row| row.pid).collect::<Vec<_>>()
         };
         assert_eq!(order(Column::Resident), [1, 2, 3]);
+        assert_eq!(order(Column::Free), [2, 3, 1]);
         assert_eq!(order(Column::Dirty), [3, 2, 1]);
         assert_eq!(order(Column::Rate), [2, 3, 1]);
         assert_eq!(order(Column::Pid), [1, 2, 3]);
-        assert_eq!((0..5).fold(Column::Live, |column, _| column.next()), Column::Live);
+        assert_eq!((0..6).fold(Column::Live, |column, _| column.next()), Column::Live);
     }
 
     #[test]

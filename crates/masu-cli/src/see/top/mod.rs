@@ -29,7 +29,8 @@ use list::List;
 /// List the processes on masu, with their memory.
 ///
 /// For each process that you may read on this machine, or in this container, shows the resident memory, the memory of
-/// its live blocks, the free memory not yet returned, the rate of allocation, and the trend. No process is stopped.
+/// its live blocks, the free memory beside these, the free memory not yet returned (dirty), the rate of allocation, and
+/// the trend. No process is stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:

@@ -79,25 +79,33 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     terminal.clear()
 }
 
-/// What the columns need: the longest figures of their kinds. The last ones are the first that a narrow terminal lacks.
-const WIDTHS: [u16; 7] = [7, 15, 9, 10, 9, 12, 10];
-/// Columns that are always there: pid, program, resident.
-const FEWEST: usize = 3;
+/// What the columns need: the longest figures of their kinds.
+const WIDTHS: [u16; TITLES.len()] = [7, 15, 9, 10, 10, 9, 12, 10];
+/// Some of them.
+const NAME: usize = 1;
+const TREND: usize = 7;
+/// What a narrow terminal lacks, first of all what is free: then trend, allocates, dirty and live.
+const DROPPED: [usize; 5] = [4, TREND, 6, 5, 3];
 /// Bars of a trend at most.
 const BARS: u16 = 40;
 
-/// The widths of the columns that fit into `room`.
-fn widths(room: u16) -> Vec<u16> {
-    let gaps = |n: usize| n as u16 - 1;
-    let need = |n: usize| WIDTHS[..n].iter().sum::<u16>() + gaps(n);
-    let fits = (FEWEST..=WIDTHS.len()).rev().find(|&n| need(n) <= room).unwrap_or(FEWEST);
-    let mut widths = WIDTHS[..fits].to_vec();
-    // Names are cut before figures are.
-    widths[1] -= need(fits).saturating_sub(room).min(widths[1]);
-    if let Some(trend) = widths.get_mut(6) {
-        *trend += (room - need(fits)).min(BARS + 1);
+/// The columns that fit into `room`, and their widths.
+fn columns(room: u16) -> Vec<(usize, u16)> {
+    let need = |shown: &[usize]| shown.iter().map(|&column| WIDTHS[column] + 1).sum::<u16>() - 1;
+    let mut shown: Vec<usize> = (0..WIDTHS.len()).collect();
+    for dropped in DROPPED {
+        if need(&shown) > room {
+            shown.retain(|&column| column != dropped);
+        }
     }
-    widths
+    let (lacks, spare) = (need(&shown).saturating_sub(room), room.saturating_sub(need(&shown)));
+    let width = |column| match column {
+        // Names are cut before figures are.
+        NAME => WIDTHS[NAME].saturating_sub(lacks),
+        TREND => WIDTHS[TREND] + spare.min(BARS + 1),
+        _ => WIDTHS[column],
+    };
+    shown.into_iter().map(|column| (column, width(column))).collect()
 }
 
 impl Screen {
@@ -269,19 +277,21 @@ impl Screen {
     }
 
     fn table(&mut self, frame: &mut Frame, area: ratatui::layout::Rect) {
-        let widths = widths(area.width);
+        let columns = columns(area.width);
         // What is wider than the figure needs is the trend's.
+        let trend = columns.iter().find(|(column, _)| *column == TREND);
         let trend =
-            usize::from(widths.get(6).map_or(0, |trend| trend.saturating_sub(WIDTHS[6] + 1)));
+            usize::from(trend.map_or(0, |(_, width)| width.saturating_sub(WIDTHS[TREND] + 1)));
         let rows = self.list.rows.iter().map(|row| {
             let last = match trend {
                 0 => grown_by(row.grown),
                 _ => format!("{:>10} {}", grown_by(row.grown), bars(row, trend)),
             };
-            Row::new(cells(row).into_iter().chain([last]).take(widths.len()).map(Cell::from))
+            let all: Vec<String> = cells(row).into_iter().chain([last]).collect();
+            Row::new(columns.iter().map(|&(column, _)| Cell::from(all[column].clone())))
         });
-        let titles = Row::new(TITLES.into_iter().take(widths.len()));
-        let table = Table::new(rows, widths.iter().map(|&width| Constraint::Length(width)))
+        let titles = Row::new(columns.iter().map(|&(column, _)| TITLES[column]));
+        let table = Table::new(rows, columns.iter().map(|&(_, width)| Constraint::Length(width)))
             .header(titles.style(Style::new().bold().underlined()))
             .row_highlight_style(Style::new().reversed());
         frame.render_stateful_widget(table, area, &mut self.table);
@@ -302,7 +312,8 @@ mod tests {
             name: "python3.12-serv".into(),
             resident,
             live: 1023,
-            free: 1023 << 10,
+            free: 1022,
+            dirty: 1023 << 10,
             given_back: 0,
             rate: Some(1023 << 20),
             trend: (0..40).map(|n| resident + n * (resident >> 3)).collect(),
@@ -330,19 +341,34 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_has_fewer_columns_and_whole_figures() {
-        let figures = ["1023 bytes", "1023 KiB", "1023 MiB/s", "-1023 KiB"];
-        for (width, columns) in [(40, 3), (60, 5), (80, 7), (200, 7)] {
+        let figures = [
+            ("live", "1023 bytes"),
+            ("free", "1022 bytes"),
+            ("dirty", "1023 KiB"),
+            ("allocates", "1023 MiB/s"),
+            ("trend", "-1023 KiB"),
+        ];
+        for (width, lacks) in [
+            (40, &["live", "free", "dirty", "allocates", "trend"][..]),
+            (60, &["free", "allocates", "trend"]),
+            (80, &["free"]),
+            (89, &[]),
+            (200, &[]),
+        ] {
             let lines = drawn(width);
             let shown: Vec<_> = lines[1].split_whitespace().collect();
-            assert_eq!(shown, TITLES[..columns], "{lines:#?}");
+            let expected: Vec<_> =
+                TITLES.into_iter().filter(|title| !lacks.contains(title)).collect();
+            assert_eq!(shown, expected, "{lines:#?}");
             for (line, pid, resident) in
                 [(&lines[2], "4194304 ", "1023 MiB"), (&lines[3], "27210 ", "5 MiB")]
             {
                 assert!(line.starts_with(pid), "{lines:#?}");
                 let mut rest = &line[pid.len()..];
+                let figures = figures.iter().filter(|(title, _)| !lacks.contains(title));
                 for text in ["python3.12-serv ", resident]
                     .into_iter()
-                    .chain(figures.into_iter().take(columns - FEWEST))
+                    .chain(figures.map(|&(_, figure)| figure))
                 {
                     let (before, after) = rest.split_once(text).expect(text);
                     assert_eq!(before.trim(), "", "{lines:#?}");

@@ -11,22 +11,23 @@ use crate::printable::printable;
 const BOLD: Style = Style::new().bold();
 
 /// The titles of the columns.
-pub const TITLES: [&str; 7] = ["pid", "program", "resident", "live", "dirty", "allocates", "trend"];
+pub const TITLES: [&str; 8] =
+    ["pid", "program", "resident", "live", "free", "dirty", "allocates", "trend"];
 /// What a trend is drawn with.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Returns the table.
 pub fn render(list: &List) -> String {
-    let [pid, name, resident, live, free, rate, grown] = TITLES;
+    let [pid, name, resident, live, free, dirty, rate, grown] = TITLES;
     let mut text = format!(
-        "{BOLD}{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{rate:>14}{grown:>12}{BOLD:#}\n"
+        "{BOLD}{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{dirty:>12}{rate:>14}{grown:>12}{BOLD:#}\n"
     );
     for row in &list.rows {
-        let [pid, name, resident, live, free, rate] = cells(row);
+        let [pid, name, resident, live, free, dirty, rate] = cells(row);
         let grown = grown_by(row.grown);
         let _ = writeln!(
             text,
-            "{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{rate:>14}{grown:>12}"
+            "{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{dirty:>12}{rate:>14}{grown:>12}"
         );
     }
     text.push_str(&note(list));
@@ -64,11 +65,12 @@ pub fn note(list: &List) -> String {
 }
 
 /// Returns all columns except the last.
-pub fn cells(row: &Row) -> [String; 6] {
+pub fn cells(row: &Row) -> [String; 7] {
     let bytes = |n: u64| Bytes(n).to_string();
     let rate = row.rate.map_or_else(|| "…".into(), |rate| format!("{}/s", bytes(rate)));
     let name = printable(&row.name).chars().take(15).collect();
-    [row.pid.to_string(), name, bytes(row.resident), bytes(row.live), bytes(row.free), rate]
+    let [resident, live, free, dirty] = [row.resident, row.live, row.free, row.dirty].map(bytes);
+    [row.pid.to_string(), name, resident, live, free, dirty, rate]
 }
 
 /// Formats the growth.
@@ -106,7 +108,8 @@ mod tests {
             name: "a\x1b[31mb".into(),
             resident: 5 << 20,
             live: 3 << 20,
-            free: 1 << 20,
+            free: 1 << 18,
+            dirty: 1 << 20,
             given_back: 0,
             rate: Some(1 << 10),
             trend: [5 << 20, 6 << 20, 10 << 20].into(),
@@ -117,7 +120,7 @@ mod tests {
         assert!(text.ends_with("not shown: 3 that take too long to read\n"), "{text}");
         let line: Vec<_> = text.lines().nth(1).expect("a row").split_whitespace().collect();
         // Names cannot send control codes to the terminal.
-        assert_eq!(line.join(" "), "7 a?[31mb 5 MiB 3 MiB 1 MiB 1 KiB/s -1 MiB");
+        assert_eq!(line.join(" "), "7 a?[31mb 5 MiB 3 MiB 256 KiB 1 MiB 1 KiB/s -1 MiB");
         assert_eq!(bars(&list.rows[0], 10), "▁▂█");
         assert_eq!(bars(&list.rows[0], 2).chars().count(), 2);
     }
