@@ -249,13 +249,22 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
         return size == block.bytes || unsafe { hardened_stays(p, block, size, false) };
     }
     if block.bytes <= SMALL_MAX {
-        return heap::fits_still(block.bytes, size);
+        return heap::fits_still(bytes_drawn(p, block), size);
     }
     // A huge block that shrinks to less than half of what is huge moves to where it is small.
     let huge = block.kind == Kind::Huge || block.bytes > MEDIUM_MAX;
     let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
     // SAFETY: passed on.
     size > least && unsafe { resize(p, block, size, false) }
+}
+
+/// The bytes by which a small block stays or moves. A sample may lie in a longer block than it was drawn for, and has to
+/// stay where the blocks stay that it stands for: if it moved, it would be lost, and if they moved, counted twice.
+fn bytes_drawn(p: *const u8, block: &Block) -> usize {
+    if !prof::any_live() || !block.is_of_samples() {
+        return block.bytes;
+    }
+    prof::usable(p).map_or(block.bytes, |bytes| bytes.min(block.bytes))
 }
 
 /// Resizes a block where it is to exactly `new` bytes. A block that becomes another kind moves to where its

@@ -118,6 +118,12 @@ impl Block {
         features::HARDENED && self.kind == Kind::Hardened
     }
 
+    /// Whether it lies in the arena of the profile's small samples.
+    #[inline]
+    pub fn is_of_samples(&self) -> bool {
+        features::PROF && arena::by_id(self.owner).is_some_and(sampling::is_of_samples)
+    }
+
     /// The first-class heap that it belongs to, if any. The arena of the profile's samples does not
     /// count.
     #[inline(always)]

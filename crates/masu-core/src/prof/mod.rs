@@ -205,6 +205,13 @@ pub fn freed(p: *const u8) {
     }
 }
 
+/// The bytes of the block that a small sample was drawn for. Its own may be longer.
+#[cold]
+#[inline(never)]
+pub fn usable(p: *const u8) -> Option<usize> {
+    table::usable(untagged(p.addr()))
+}
+
 /// Takes out the sample of a block that is about to move, if it is one.
 #[inline]
 pub fn set_aside(p: *const u8) -> Option<Sample> {

@@ -207,6 +207,24 @@ pub fn remove(address: usize) {
     }
 }
 
+/// The bytes with which a block was drawn; `None` if it is no sample, or a fork stands still.
+pub fn usable(address: usize) -> Option<usize> {
+    let area = Area::get()?;
+    let _guard = LOCK.enter()?;
+    let mut at = head_of(area, address).load(Ordering::Relaxed);
+    // SAFETY: under the lock, chains consist of records in use (invariant 1), whose sites exist.
+    unsafe {
+        while at != 0 {
+            let record = *area.record(at - 1);
+            if record.address == address {
+                return Some(size_of_kind((*area.site(record.site)).kind) as usize);
+            }
+            at = record.next;
+        }
+    }
+    None
+}
+
 /// Whether a block of the caller's may have a record.
 pub(super) fn may_have(area: Area, address: usize) -> bool {
     head_of(area, address).load(Ordering::Relaxed) != 0

@@ -160,6 +160,25 @@ fn estimates_of_large_and_resized_blocks_have_no_bias() {
     });
 }
 
+/// Samples lie in longer blocks than others of their sizes, and yet stay where those stay.
+#[test]
+fn estimates_of_small_blocks_that_stay_or_move_have_no_bias() {
+    alone!(estimates_of_small_blocks_that_stay_or_move_have_no_bias, || {
+        let mut numbers = Numbers(3);
+        check(&deviations(2000, |blocks| {
+            for _ in 0..200 {
+                let first = [40, 90, 130, 250, 300, 500, 700][numbers.below(7) as usize];
+                let second = if numbers.below(2) == 0 { first + 1 } else { 2 * first };
+                let p = alloc(first);
+                // SAFETY: a live block.
+                let q = unsafe { realloc(p, second) };
+                assert!(!q.is_null());
+                blocks.push((q, if q == p { first } else { second }));
+            }
+        }));
+    });
+}
+
 #[test]
 fn estimates_of_short_lived_threads_have_no_bias() {
     alone!(estimates_of_short_lived_threads_have_no_bias, || {

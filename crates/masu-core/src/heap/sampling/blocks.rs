@@ -58,9 +58,10 @@ fn shared_class(class: usize) -> usize {
     SHARED.iter().find(|&&shared| size <= shared).map_or(class, |&shared| class_of(shared))
 }
 
-/// Bytes of blocks in which samples of several classes are kept. A sample wastes at most half a
-/// KiB.
-const SHARED: [usize; 3] = [256, 512, 1024];
+/// Bytes of blocks in which samples of several classes are kept. A sample wastes at most half a KiB. Buffers that double
+/// rarely have these sizes: a `realloc` to one of them leaves a sample where it is, though it was drawn for a shorter
+/// block and others of its size move.
+const SHARED: [usize; 3] = [224, 448, 896];
 
 /// The block of a small sample that was drawn at this rate, or null if there is none, and the sample is lost.
 /// `home`: see [`prof::Sample`].
