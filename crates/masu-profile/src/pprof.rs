@@ -44,24 +44,28 @@ pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Ve
             _ => true,
         })
         .collect();
-    encode_types(profile, symbols, view, &types)
+    encode_types(profile, symbols, view, &types, profile.milliseconds)
 }
 
-/// The same with no other sample types than Go's heap profiles: Alloy subtracts each profile from the next one, and has
-/// room for four values a sample. `view` must be of these types.
+/// The same as Go's programs serve it. It has no other sample types than theirs: Alloy subtracts each profile from the
+/// next one, and has room for four values a sample. It is of this moment and no period, whenever sampling began: its time
+/// is where collectors enter it, Pyroscope refuses old ones, and Parca takes one with a duration for a difference.
+/// `view` must be of these types.
 pub fn encode_for_collectors(
     profile: &Profile,
     symbols: &Symbols,
     view: View,
 ) -> io::Result<Vec<u8>> {
-    encode_types(profile, symbols, view, &TYPES[..GO])
+    encode_types(profile, symbols, view, &TYPES[..GO], 0)
 }
 
+/// `milliseconds`: the period before this moment that the profile is of.
 fn encode_types(
     profile: &Profile,
     symbols: &Symbols,
     view: View,
     types: &[(&str, Figure)],
+    milliseconds: u64,
 ) -> io::Result<Vec<u8>> {
     let mut file = Message::default();
     let mut strings = Strings::default();
@@ -148,8 +152,8 @@ fn encode_types(
     }
     file.number(7, dropped);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    file.number(9, now.saturating_sub(profile.milliseconds * 1_000_000));
-    file.number(10, profile.milliseconds * 1_000_000);
+    file.number(9, now.saturating_sub(milliseconds * 1_000_000));
+    file.number(10, milliseconds * 1_000_000);
     file.message(11, &period);
     file.number(12, profile.rate);
     file.number(14, default);
@@ -254,23 +258,69 @@ mod tests {
     use super::*;
     use crate::raw::Free;
 
+    type Encode = fn(&Profile, &Symbols, View) -> io::Result<Vec<u8>>;
+
+    /// The bytes of the file before they are compressed.
+    fn encoded(encode: Encode, profile: &Profile) -> Vec<u8> {
+        let packed = encode(profile, &Symbols::none(), View::Live).unwrap();
+        let mut bytes = Vec::new();
+        GzDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn varint(bytes: &mut &[u8]) -> u64 {
+        let mut n = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = bytes.split_first().unwrap();
+            *bytes = rest;
+            n |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        n
+    }
+
+    /// A number among the file's own fields, or 0.
+    fn number(mut bytes: &[u8], field: u64) -> u64 {
+        while !bytes.is_empty() {
+            let key = varint(&mut bytes);
+            let n = varint(&mut bytes);
+            match key & 7 {
+                0 if key >> 3 == field => return n,
+                2 => bytes = &bytes[n as usize..],
+                _ => {}
+            }
+        }
+        0
+    }
+
     #[test]
     fn collectors_get_the_sample_types_of_go_alone() {
         let free = Some(Free::default());
         let profile = Profile { outside: true, free, ..Profile::default() };
-        let types = |packed: Vec<u8>| -> Vec<&'static str> {
-            let mut bytes = Vec::new();
-            GzDecoder::new(&*packed).read_to_end(&mut bytes).unwrap();
+        let types = |encode: Encode| -> Vec<&'static str> {
+            let bytes = encoded(encode, &profile);
             let has = |name: &&str| {
                 let name = format!("{name}_space");
                 bytes.windows(name.len()).any(|part| part == name.as_bytes())
             };
             TYPES.iter().map(|&(name, _)| name).filter(has).collect()
         };
-        let of = |encode: fn(&Profile, &Symbols, View) -> io::Result<Vec<u8>>| {
-            types(encode(&profile, &Symbols::none(), View::Live).unwrap())
+        assert_eq!(types(encode), ["alloc", "inuse", "peak", "grown", "retained"]);
+        assert_eq!(types(encode_for_collectors), ["alloc", "inuse"]);
+    }
+
+    #[test]
+    fn collectors_get_profiles_of_the_moment() {
+        let profile = Profile { milliseconds: 7_200_000, ..Profile::default() };
+        let time = |encode: Encode| {
+            let bytes = encoded(encode, &profile);
+            let now = UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+            ((now - number(&bytes, 9)) / 3_600_000_000_000, number(&bytes, 10))
         };
-        assert_eq!(of(encode), ["alloc", "inuse", "peak", "grown", "retained"]);
-        assert_eq!(of(encode_for_collectors), ["alloc", "inuse"]);
+        // Hours ago, and nanoseconds.
+        assert_eq!(time(encode), (2, 7_200_000_000_000));
+        assert_eq!(time(encode_for_collectors), (0, 0));
     }
 }

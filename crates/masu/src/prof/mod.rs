@@ -268,9 +268,9 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     Ok(Snapshot(profile))
 }
 
-/// Returns [`snapshot`] as a compressed protocol buffer in pprof's format, to be served at `/debug/pprof/heap`. It has
-/// the four sample types of Go's heap profiles, which collectors such as Alloy rely on; [`Snapshot::pprof`] has the peak
-/// as well.
+/// Returns [`snapshot`] as a compressed protocol buffer in pprof's format, to be served at `/debug/pprof/heap`. As
+/// collectors expect of a heap profile, it has the four sample types of Go's, the time of the snapshot, and no duration.
+/// [`Snapshot::pprof`] has the peak as well, and says since when it was taken.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
