@@ -130,7 +130,7 @@ const FAMILIES: [Family; 25] = [
     counter(
         "alloc",
         BYTES,
-        "Bytes that the live threads have allocated since they started",
+        "Bytes allocated, except those that a thread allocates between the last collection and its end",
         |process| process.alloc_bytes.map(Figure::Whole),
     ),
     counter("purged", BYTES, "Bytes returned to the system", field!(purged)),

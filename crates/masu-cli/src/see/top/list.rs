@@ -49,7 +49,7 @@ pub struct Row {
     pub resident: u64,
     /// Bytes in blocks that the program holds.
     pub live: u64,
-    /// Bytes of free memory beside these blocks, in their spans and runs.
+    /// Bytes of free memory beside these blocks: in their spans, and medium blocks that threads cache.
     pub free: u64,
     /// Bytes of free pages that are not yet returned.
     pub dirty: u64,
