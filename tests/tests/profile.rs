@@ -337,6 +337,49 @@ fn a_profile_of_a_gibibyte_takes_at_most_2_mib() {
     assert!(of("anonymous") < Some(48 << 10), "{account:#}");
 }
 
+/// The instructions that a program executes, as valgrind counts them.
+fn instructions(program: &Program, argument: &str, variables: &[(&str, &str)]) -> f64 {
+    let counted = Command::new(tool("valgrind"))
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program.path())
+        .arg(argument)
+        .env("LD_PRELOAD", library().expect("masu"))
+        .envs(variables.iter().copied())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&counted.stderr).into_owned();
+    let line = said.lines().find_map(|line| line.split_once("Collected : ")).expect("a count");
+    line.1.trim().parse().expect("a number")
+}
+
+/// The hot paths do not know of a profile. A refill takes a few instructions more, of which a pair has less than one.
+#[test]
+fn a_pair_takes_the_same_instructions_with_a_profile() {
+    const SOURCE: &str = r#"
+#include <stdlib.h>
+int main(int n, char **arguments) {
+    for (long i = n > 1 ? atol(arguments[1]) : 0; i > 0; i--) {
+        void *volatile p = malloc(64);
+        free(p);
+    }
+    return 0;
+}
+"#;
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let program = compiled(SOURCE);
+    let pair = |variables: &[(&str, &str)]| {
+        let of = |pairs: u32| instructions(&program, &pairs.to_string(), variables);
+        (of(300_000) - of(100_000)) / 200_000.0
+    };
+    // So rarely that none is a sample.
+    let (without, with) = (pair(&[]), pair(&[("MASU_PROF", "1"), ("MASU_PROF_RATE", "1TiB")]));
+    println!("{without:.2} instructions a pair, {with:.2} with a profile");
+    assert!(without > 20.0 && (with - without).abs() < 2.0, "{without} {with}");
+}
+
 /// 2 µs are some 6,000 cycles, in which processors execute 9,000 instructions of this kind and more. The test takes the
 /// difference of two rates, so that start and exit do not count.
 #[test]
@@ -366,19 +409,11 @@ int main(void) {
     let program = compiled(SOURCE);
     let counts = |rate: &str| -> (f64, f64) {
         let file = place.path().join(rate);
-        let counted = Command::new(tool("valgrind"))
-            .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-            .arg(program.path())
-            .env("LD_PRELOAD", library().expect("masu"))
-            .env("MASU_PROF", "1")
-            .env("MASU_PROF_RATE", rate)
-            .env("MASU_PROF_FILE", &file)
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&counted.stderr).into_owned();
-        let line = said.lines().find_map(|line| line.split_once("Collected : ")).expect("a count");
+        let name = file.to_string_lossy();
+        let options = [("MASU_PROF", "1"), ("MASU_PROF_RATE", rate), ("MASU_PROF_FILE", &*name)];
+        let counted = instructions(&program, "", &options);
         let samples: u64 = places(&file).iter().map(|it| it.samples).sum();
-        (line.1.trim().parse().expect("a number"), samples as f64)
+        (counted, samples as f64)
     };
     let (few, many) = (counts("32KiB"), counts("4KiB"));
     let each = (many.0 - few.0) / (many.1 - few.1);
