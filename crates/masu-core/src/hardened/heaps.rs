@@ -15,13 +15,12 @@
 //! 2. a number with an owner is in that heap's list, once.
 
 use super::alloc::in_pool;
-use super::place::{HEAPS, Want};
+use super::place::{HEAPS, Want, map_records};
 use super::pool::Pool;
 use super::pools::{Usage, purge_pool};
 use super::shape::{self, CLASSES};
 use super::{BEGIN, is_there, large, tags};
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::sys::mem;
 use crate::{features, ledger};
 
 /// Most numbers: their regions have 256 MiB each, 16 GiB together.
@@ -103,7 +102,7 @@ pub fn begin() -> bool {
     if !HEAPS.is_there() && !HEAPS.reserve(&want) {
         return false;
     }
-    let Ok(at) = mem::map(HEAPS.room() * size_of::<Head>()) else { return false };
+    let Some(at) = map_records(HEAPS.room() * size_of::<Head>()) else { return false };
     ledger::TABLES.fetch_add(HEAPS.room() * size_of::<Head>(), Ordering::Relaxed);
     HEADS.store(at, Ordering::Release);
     true

@@ -20,6 +20,7 @@
 //! 3. [`AT`] is 0, or the address of a table that stays for ever.
 
 use super::around::overrun;
+use super::place::map_records;
 use super::table::{Cursor, Entry, Guards, KEPT_LONGEST, Kept, Range, Table, peek};
 use super::trailer;
 use super::{Freed, filled, left, moving, options, spares};
@@ -51,7 +52,7 @@ struct Large {
 // SAFETY: invariant 1.
 unsafe impl Sync for Large {}
 
-/// Where it lies, in the style of the metadata's reservation: a mapping of its own. 0 if nowhere.
+/// Where it lies; 0 if nowhere.
 pub static AT: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of live blocks.
 pub static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -63,7 +64,7 @@ pub const TABLE: [usize; 2] = [offset_of!(Large, table), size_of::<Large>()];
 
 /// Makes the table. Returns `false` if memory is out.
 pub fn start() -> bool {
-    let Ok(at) = mem::map(size_of::<Large>()) else { return false };
+    let Some(at) = map_records(size_of::<Large>()) else { return false };
     // SAFETY: fresh and zero, which is an empty table and a free lock; no other thread knows of it.
     let table = unsafe { &mut *(*(at as *const Large)).table.get() };
     table.stream.renew();

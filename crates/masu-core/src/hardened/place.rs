@@ -9,7 +9,8 @@
 //! ```
 //!
 //! A region belongs to one class of one arena for ever, so an address never serves another class, and by itself tells
-//! its pool.
+//! its pool. Records that belong to no region, such as those of large blocks, have [reservations of their
+//! own](map_records), in the style of the second one.
 //!
 //! Invariants:
 //! 1. both reservations are made once, and stay.
@@ -53,6 +54,9 @@ pub struct Place {
 pub static PROCESS: Place = Place::new();
 /// The place of first-class heaps: see `hardened::heaps`.
 pub static HEAPS: Place = Place::new();
+
+/// A part of all addresses, as a power of two, within which the place of other records is drawn.
+const DRAWN_SHIFT: u32 = 8;
 
 /// Bytes that are accessible for slabs.
 pub static OPENED: AtomicUsize = AtomicUsize::new(0);
@@ -111,6 +115,29 @@ fn most() -> usize {
 /// Most bytes, drawn, between a reservation's edges and what lies in it.
 fn gap(shift: u32) -> usize {
     1 << (shift - GAP_SHIFT)
+}
+
+/// Maps `bytes` zero bytes for records, rounded up to whole pages, at a place drawn in a reservation of their own,
+/// between inaccessible pages. Returns `None` if memory is out.
+pub fn map_records(bytes: usize) -> Option<usize> {
+    let drawn_from = (most() >> DRAWN_SHIFT).min(gap(REGION_SHIFT));
+    // A process that locks all its memory may not have that many addresses: then there is nothing to draw from.
+    [drawn_from, 0].into_iter().find_map(|gap| map_within(bytes, gap))
+}
+
+fn map_within(bytes: usize, gap: usize) -> Option<usize> {
+    let page = auxv::page_size();
+    let (len, gap) = (bytes.next_multiple_of(page), gap & !(page - 1));
+    let total = len + gap + 2 * page;
+    let at = mem::reserve_closed(total).ok()?;
+    let drawn = random::word() as usize % (gap / page).max(1) * page;
+    let records = at + page + drawn;
+    // SAFETY: just reserved, and no other thread knows of it.
+    if unsafe { mem::protect(records, len, true) } {
+        return Some(records);
+    }
+    mem::unmap(at, total);
+    None
 }
 
 impl Place {
@@ -250,5 +277,29 @@ impl Place {
         let pools = self.metadata.load(Ordering::Relaxed);
         let at = pools + self.room() * CLASSES * size_of::<Pool>() + auxv::page_size();
         (if pools == 0 { 0 } else { caches_of(self.shift.load(Ordering::Relaxed)) }, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::size_class::UNIT;
+
+    #[test]
+    fn records_are_zero_and_lie_between_inaccessible_pages() {
+        if crate::own_process::is_emulated() {
+            return;
+        }
+        for gap in [0, 100, UNIT, 1 << 20] {
+            for bytes in [8, UNIT, UNIT + 8] {
+                let at = map_within(bytes, gap).expect("addresses");
+                let end = at + bytes.next_multiple_of(UNIT);
+                assert!(mem::can_be_read(at) && mem::can_be_read(end - 8), "{gap} {bytes}");
+                assert!(!mem::can_be_read(at - 8) && !mem::can_be_read(end), "{gap} {bytes}");
+                // SAFETY: just mapped.
+                assert_eq!(unsafe { (at as *const u64).read() }, 0);
+            }
+        }
+        assert_ne!(map_records(8), map_records(8));
     }
 }

@@ -7,6 +7,7 @@
 //! Invariants:
 //! 1. a range is in one list, that of its length, or was taken from it.
 
+use super::place::map_records;
 use super::table::Range;
 use crate::ledger;
 use crate::size_class::UNIT;
@@ -92,13 +93,14 @@ impl Spares {
 
     fn grow(&mut self) -> bool {
         let capacity = (self.capacity * 2).max(FIRST);
-        let Ok(at) = mem::map(capacity * size_of::<Node>()) else { return false };
+        let Some(at) = map_records(capacity * size_of::<Node>()) else { return false };
         // SAFETY: fresh, and zero is a node.
         let nodes = unsafe { core::slice::from_raw_parts_mut(at as *mut Node, capacity) };
         nodes.iter_mut().zip(self.nodes().iter()).for_each(|(to, from)| *to = *from);
         let (old, bytes) = (self.nodes, self.capacity * size_of::<Node>());
         if old != 0 {
-            mem::unmap(old, bytes);
+            // SAFETY: the former array, which nothing uses any more. With what is around it, it is one mapping again.
+            unsafe { mem::close_over(old, bytes) };
         }
         (self.nodes, self.capacity) = (at, capacity);
         ledger::TABLES.fetch_add(capacity * size_of::<Node>() - bytes, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 use super::filled::Filled;
 use super::large::LIVE;
 use super::options;
+use super::place::map_records;
 use super::random::Stream;
 use super::seams::Seams;
 use super::spares::Spares;
@@ -210,7 +211,7 @@ impl Table {
         }
         let capacity = (self.capacity * 2).max(FIRST);
         let bytes = capacity * size_of::<Entry>();
-        let Ok(fresh) = mem::map(bytes) else { return false };
+        let Some(fresh) = map_records(bytes) else { return false };
         // SAFETY: fresh and zero, which is a table without entries.
         let entries = unsafe { core::slice::from_raw_parts_mut(fresh as *mut Entry, capacity) };
         for entry in self.entries().iter().filter(|entry| entry.address != 0) {
