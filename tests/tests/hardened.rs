@@ -149,6 +149,21 @@ fn a_write_beyond_a_large_block_is_found_when_it_grows() {
     }
 }
 
+/// Though a slot that has no pages is not looked at.
+#[test]
+fn a_write_to_a_block_whose_pages_went_back_is_found_when_its_slot_is_reused() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/stale.c").flags(["-w", "-fno-builtin"]).build();
+    for size in ["5000", "20000"] {
+        let outcome = Run::program(&program).arg(size).env("MASU_CONF", HARDENED).run();
+        let outcome = outcome.killed_by(6);
+        let says = "was written to after it was freed";
+        assert!(outcome.stderr.contains(says), "{size} bytes: {}", outcome.describe());
+    }
+}
+
 /// The mistake is reported and survived if the configuration asks for that.
 #[test]
 fn mistakes_can_be_survived() {

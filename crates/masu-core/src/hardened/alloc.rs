@@ -83,7 +83,9 @@ unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) {
         if !used && options::has_marks() {
             mem::guard_install(at + room, UNIT);
         }
-        if used && trailer::first_not_zero(at, room).is_some() {
+        let is_zero =
+            if used { trailer::is_zero(at, room) } else { fast::is_still_zero(at, room, spot) };
+        if !is_zero {
             report::written_after_free(at as *const u8);
         }
     }

@@ -11,6 +11,7 @@ use super::{SAME_PAGE, options, trailer};
 use crate::report;
 use crate::sharing;
 use crate::size_class::{TABLE_MAX as SMALL_MAX, exact_class_of};
+use crate::sync::Ordering;
 use core::ptr::null_mut;
 
 /// A block of `size` bytes, all zero, at a multiple of 16; null if none is at hand. `thread` is the number of the
@@ -55,12 +56,29 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
         // Before the check, so that a fresh page is faulted in once.
         let canary = spot.slab.header.canary.get();
         trailer::write(at + stride, canary, stride - TRAILER - size);
-        if (used || stride <= SAME_PAGE) && !trailer::is_zero(at, stride - TRAILER) {
+        let is_zero = if used || stride <= SAME_PAGE {
+            trailer::is_zero(at, stride - TRAILER)
+        } else {
+            is_still_zero(at, stride - TRAILER, spot)
+        };
+        if !is_zero {
             report::written_after_free(at as *const u8);
         }
         tags::put_on(at, size, tag);
     }
     tag
+}
+
+/// Whether `len` bytes of a slot that was not used since its pages came are zero. If it was used before that, a pointer
+/// from then may have written to it.
+///
+/// # Safety
+/// The slot must be the caller's alone.
+#[inline]
+pub unsafe fn is_still_zero(at: usize, len: usize, spot: Spot) -> bool {
+    // SAFETY: passed on.
+    spot.slab.header.cleaned.load(Ordering::Relaxed) == 0
+        || unsafe { trailer::is_zero_where_resident(at, len) }
 }
 
 /// Frees the block that starts at `p`, if nothing is wrong with it and the thread has room for it. Returns its bytes;

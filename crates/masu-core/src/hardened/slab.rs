@@ -29,7 +29,8 @@ pub struct Header {
     pub previous: AtomicU32,
     /// Slots taken.
     pub taken: AtomicU32,
-    _unused: AtomicU32,
+    /// Not 0: its pages have gone back to the kernel before. A write to a freed block may have brought some again.
+    pub cleaned: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Header>() == HEADER);

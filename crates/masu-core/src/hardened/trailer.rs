@@ -3,8 +3,10 @@
 //!
 //! The canary's first byte is zero, so that no string that runs beyond its block reads the rest.
 
-use super::shape::TRAILER;
+use super::shape::{MOST, TRAILER};
+use crate::size_class::UNIT;
 use crate::sync::{AtomicU64, Ordering};
+use crate::sys::mem;
 use crate::sys::tags::{self, Tag};
 
 /// Where in a trailer the slack is.
@@ -242,6 +244,27 @@ fn is_zero_line(line: Line) -> bool {
     line == 0
 }
 
+/// Whether `len` bytes, [`MOST`] at most, are all zero. Of pages without memory, which are, none is touched.
+///
+/// # Safety
+/// As for [`is_zero`].
+#[cold]
+#[inline(never)]
+pub unsafe fn is_zero_where_resident(at: usize, len: usize) -> bool {
+    let (first, end) = (at & !(UNIT - 1), at + len);
+    let mut pages = [1u8; MOST / UNIT + 1];
+    let Some(pages) = pages.get_mut(..(end - first).div_ceil(UNIT)) else { return true };
+    if !mem::which_are_resident(first, pages) {
+        // All of them may be.
+        pages.fill(1);
+    }
+    pages.iter().enumerate().filter(|(_, page)| **page & 1 != 0).all(|(n, _)| {
+        let (from, to) = (first + n * UNIT, first + (n + 1) * UNIT);
+        // SAFETY: passed on: a part of these bytes.
+        unsafe { is_zero(from.max(at), to.min(end) - from.max(at)) }
+    })
+}
+
 /// Whether 16 or 32 bytes are all zero, although a thread may be writing them.
 ///
 /// # Safety
@@ -331,6 +354,23 @@ mod tests {
             assert!(slot.iter().all(|&word| word == 0), "{stride}");
             assert!(slots.0[..2].iter().chain(behind).all(|&word| word == !0), "{stride}");
         }
+    }
+
+    #[test]
+    fn pages_without_memory_are_zero_and_stay_without() {
+        let at = mem::map(3 * UNIT).expect("memory");
+        let (from, len) = (at + 104, 3 * UNIT - 208);
+        // SAFETY: just mapped.
+        unsafe {
+            assert!(is_zero_where_resident(from, len));
+            ((at + 2 * UNIT) as *mut u8).write(1);
+            assert!(!is_zero_where_resident(from, len));
+            assert!(is_zero_where_resident(from, 2 * UNIT - 104));
+            ((at + 2 * UNIT) as *mut u8).write(0);
+            assert!(is_zero_where_resident(from, len));
+        }
+        assert!(!mem::is_resident(at) && !mem::is_resident(at + UNIT));
+        mem::unmap(at, 3 * UNIT);
     }
 
     #[test]

@@ -35,6 +35,7 @@ impl Locked<'_> {
             return false;
         }
         slab.header.touched.store(0, Ordering::Relaxed);
+        slab.header.cleaned.store(1, Ordering::Relaxed);
         slab.header.next.store(self.inner.clean, Ordering::Relaxed);
         self.inner.clean = index + 1;
         self.charge(-1);
