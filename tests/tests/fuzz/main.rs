@@ -58,27 +58,29 @@ fn four_threads_that_keep_nothing() {
     clean("--threads 4", 5, "decay:0,run_cache:0,huge_cache:0,retain_full:0");
 }
 
-/// Programs with one mistake each. Those that free a small block twice, or free inside one, are stopped, and no program
-/// goes on with a byte that belongs to two blocks.
+/// Programs with one mistake each. Those that free a small block twice, free inside one, or resize or measure a freed one
+/// are stopped, and no program goes on with a byte that belongs to two blocks.
 #[test]
 fn programs_with_a_mistake_are_stopped() {
-    are_stopped("");
+    are_stopped("", &[]);
 }
 
-/// The same in a hardened process, where every mistake is noticed.
+/// The same in a hardened process, and writes beyond blocks, before them and to freed ones, and frees with wrong sizes.
 #[test]
 fn programs_with_a_mistake_are_stopped_when_hardened() {
-    are_stopped("policy:hardened");
+    are_stopped("policy:hardened", &["--hardened"]);
 }
 
-fn are_stopped(configuration: &str) {
+fn are_stopped(configuration: &str, more: &[&str]) {
     if !is_masu() {
         println!("only masu promises this");
         return;
     }
     let seconds = if long() { "600" } else { "6" };
-    let program = Compile::c("tests/fuzz/mistaken.c").flags(["-O1", "-pthread"]).build();
+    let program =
+        Compile::c("tests/fuzz/mistaken.c").flags(["-O1", "-pthread", "-lstdc++"]).build();
     let outcome = Run::new(program.path())
+        .args(more)
         .arg(seconds)
         .env("MASU_CONF", configuration)
         .timeout(Duration::from_secs(900))

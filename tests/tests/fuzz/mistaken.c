@@ -1,9 +1,12 @@
-/* Random programs with one mistake each, every one in a process of its own: a block is freed twice, or freed where
- * it does not start. None may go on and be given a byte that another block has.
+/* Random programs with one mistake each, every one in a process of its own: a block is freed twice, freed where it does
+ * not start, or used after its free. None may go on and be given a byte that another block has.
  *
- *   mistaken SECONDS [SEED]
+ *   mistaken [--hardened] SECONDS [SEED]
  *
- * Prints how many were stopped, and how many went on unharmed; exits with 1 at the first that was harmed. */
+ * --hardened adds mistakes that only a hardened heap is sure to stop: writes beyond a block, before it and after its
+ * free, and frees with too large a size. Prints how many were stopped, and how many went on unharmed; exits with 1 if any
+ * was harmed. */
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -126,8 +129,14 @@ static void go_on(size_t size, unsigned n, unsigned elsewhere) {
 }
 
 static const char *const kinds[] = {"again", "again elsewhere", "elsewhere, then here", "elsewhere twice",
-    "inside", "inside, elsewhere", "of a thread that ended", "moved by realloc", "never allocated"};
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
+    "inside", "inside, elsewhere", "of a thread that ended", "moved by realloc", "never allocated", "realloc of freed",
+    "size of freed", "beyond its end", "before its start", "after its free", "too large a size"};
+enum { KINDS = sizeof kinds / sizeof kinds[0], REALLOC = 9, MEASURE, BEYOND, BEFORE, AFTER, SIZED, BY_DEFAULT = BEYOND };
+
+extern void sized_delete(void *, size_t) __asm__("_ZdlPvm");
+
+/* Changes a byte. */
+static void change(char *at) { *(volatile char *)at ^= (char)(1 + draw(255)); }
 
 static void program(unsigned kind, size_t size) {
     unsigned frees_elsewhere = draw(3) ? 0 : 60;
@@ -158,6 +167,23 @@ static void program(unsigned kind, size_t size) {
         for (size_t i = 0; i < lives; i++)
             if (live[i].p <= last && last < live[i].p + live[i].size) _exit(VOID);
         release(last, 0);
+    } else if (kind == BEYOND || kind == BEFORE) {
+        /* Longer ones are whole pages, behind which none may be accessible. */
+        if (size > 8000) _exit(VOID);
+        for (size_t n = 1 + draw(32), i = 0; i < n; i++) change(kind == BEYOND ? p + size + i : p - 1 - i);
+        drop(chosen, draw(2) != 0);
+    } else if (kind == SIZED) {
+        sized_delete(hide(p), size + 1 + draw(1000));
+    } else if (kind == AFTER) {
+        drop(chosen, 0);
+        freed = p;
+        go_on(size, draw(40), frees_elsewhere);
+        if (again) _exit(VOID);
+        change(p + draw(size));
+        go_on(size, 1000, frees_elsewhere);
+        while (lives < MOST) take(size);
+        /* It may still wait, but must not have been handed out. */
+        _exit(again ? HARMED : VOID);
     } else {
         if (kind == 7) {
             char *moved = realloc(p, size * 2 + 64);
@@ -170,7 +196,13 @@ static void program(unsigned kind, size_t size) {
         freed = p;
         go_on(size, draw(4) ? draw(40) : draw(2000), frees_elsewhere);
         if (again) _exit(VOID);
-        release(p, after);
+        if (kind == REALLOC) {
+            hide(realloc(hide(p), size_near(size)));
+        } else if (kind == MEASURE) {
+            hide((void *)malloc_usable_size(hide(p)));
+        } else {
+            release(p, after);
+        }
     }
     /* It was not noticed: is a block harmed? */
     freed = NULL;
@@ -181,6 +213,12 @@ static void program(unsigned kind, size_t size) {
 }
 
 int main(int argc, char **argv) {
+    unsigned of = BY_DEFAULT;
+    if (argc > 1 && strcmp(argv[1], "--hardened") == 0) {
+        of = KINDS;
+        argc--;
+        argv++;
+    }
     double seconds = argc > 1 ? atof(argv[1]) : 3;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : (uint64_t)time(NULL) * 1000003;
     int one = argc > 2;
@@ -191,7 +229,7 @@ int main(int argc, char **argv) {
     do {
         state = ++seed * 0x9e3779b97f4a7c15u | 1;
         for (int i = 0; i < 8; i++) draw(1);
-        unsigned kind = draw(KINDS);
+        unsigned kind = draw(of);
         /* Small classes are dense. */
         size_t size = draw(2) ? 1 + draw(256) : 1 + draw(8192);
         fflush(stdout);
@@ -203,7 +241,9 @@ int main(int argc, char **argv) {
         }
         int status;
         waitpid(child, &status, 0);
-        if (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT) {
+        /* What lies before a block or beyond it may be inaccessible. */
+        int faulted = kind >= BY_DEFAULT && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+        if (faulted || (WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT)) {
             stopped[kind]++;
         } else if (WIFEXITED(status) && WEXITSTATUS(status) == HARMLESS) {
             harmless[kind]++;
@@ -215,6 +255,6 @@ int main(int argc, char **argv) {
         }
         clock_gettime(CLOCK_MONOTONIC, &now);
     } while (!one && wrong < 20 && (double)(now.tv_sec - begin.tv_sec) + 1e-9 * (double)(now.tv_nsec - begin.tv_nsec) < seconds);
-    for (int i = 0; i < KINDS; i++) printf("%s: %u stopped, %u not seen\n", kinds[i], stopped[i], harmless[i]);
+    for (unsigned i = 0; i < of; i++) printf("%s: %u stopped, %u not seen\n", kinds[i], stopped[i], harmless[i]);
     return wrong != 0;
 }
