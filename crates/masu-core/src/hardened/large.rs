@@ -238,8 +238,8 @@ fn retire(range: Range) {
     }
 }
 
-/// Zeroes those pages of a freed block that are resident, and makes it inaccessible. Returns whether all are; `None` if
-/// it was not worth it, or the kernel refused.
+/// Zeroes those pages of a freed block that are resident, discards the others, and makes it inaccessible. Returns
+/// whether all were resident; `None` if it was not worth it, or the kernel refused.
 ///
 /// # Safety
 /// The mapping is the caller's (invariant 2).
@@ -258,14 +258,17 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     let whole = entry.whole || resident == pages.len() && entry.more == 0;
     // SAFETY: passed on.
     unsafe {
-        // From there on to the next page without memory.
-        let mut from = entry.address;
-        for (i, _) in pages.iter().enumerate().filter(|(_, page)| **page & 1 == 0) {
-            let at = entry.address + i * UNIT;
-            trailer::zero(from, at - from);
-            from = at + UNIT;
+        let mut at = entry.address;
+        for run in pages.chunk_by(|a, b| a & 1 == b & 1) {
+            let bytes = run.len() * UNIT;
+            if run.iter().all(|page| page & 1 != 0) {
+                trailer::zero(at, bytes);
+            } else if !mem::discard(at, bytes) {
+                // These may have been swapped out.
+                return None;
+            }
+            at += bytes;
         }
-        trailer::zero(from, entry.address + len - from);
         mem::protect(entry.address, len, false).then_some(whole)
     }
 }

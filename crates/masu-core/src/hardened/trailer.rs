@@ -244,7 +244,8 @@ fn is_zero_line(line: Line) -> bool {
     line == 0
 }
 
-/// Whether `len` bytes, [`MOST`] at most, are all zero. Of pages without memory, which are, none is touched.
+/// Whether `len` bytes, [`MOST`] at most, are all zero. Of pages without memory, which are, none is touched; nor is one
+/// that was swapped out.
 ///
 /// # Safety
 /// As for [`is_zero`].
