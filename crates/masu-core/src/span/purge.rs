@@ -26,18 +26,18 @@ use core::ptr::null_mut;
 
 const WORDS: usize = GRANULE / 16 / 64;
 
-/// Which blocks of a span are free, by index.
+/// Which blocks of a span are free, by their offsets / 16: the index of each would take a division.
 struct FreeSet([u64; WORDS]);
 
 impl FreeSet {
-    fn insert(&mut self, index: usize) {
-        if let Some(word) = self.0.get_mut(index / 64) {
-            *word |= 1 << (index % 64);
+    fn insert(&mut self, offset: usize) {
+        if let Some(word) = self.0.get_mut(offset / 16 / 64) {
+            *word |= 1 << (offset / 16 % 64);
         }
     }
 
-    fn contains(&self, index: usize) -> bool {
-        self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 != 0)
+    fn contains(&self, offset: usize) -> bool {
+        self.0.get(offset / 16 / 64).is_some_and(|word| word >> (offset / 16 % 64) & 1 != 0)
     }
 }
 
@@ -113,20 +113,20 @@ impl Span {
         let mut free = FreeSet([0; WORDS]);
         let mut at = self.free;
         while !at.is_null() {
-            free.insert((at as usize - base) / size);
+            free.insert(at as usize - base);
             // SAFETY: invariant 1 of `span::record`: a list of free blocks.
             at = unsafe { (*at).next };
         }
         (0..UNITS_PER_GRANULE)
             .filter(|page| self.purged >> page & 1 != 0)
-            .for_each(|page| self.starts(page).for_each(|index| free.insert(index)));
+            .for_each(|page| self.starts(page).for_each(|index| free.insert(index * size)));
         let carved = self.carved as usize;
         let touched = self.touched() as usize;
         let fresh = (0..touched.div_ceil(UNIT))
             .filter(|page| self.purged >> page & 1 == 0)
             .filter(|page| {
                 let (first, last) = (page * UNIT / size, ((page + 1) * UNIT - 1) / size);
-                (first..=last).all(|index| index >= carved || free.contains(index))
+                (first..=last).all(|index| index >= carved || free.contains(index * size))
             })
             .fold(0u16, |mask, page| mask | 1 << page);
         if fresh == 0 {
