@@ -47,10 +47,18 @@ fn starts(size: usize, carved: usize, page: usize) -> core::ops::Range<usize> {
     first(page)..first(page + 1)
 }
 
-/// How many of `carved` blocks of `size` bytes start on the pages of a mask.
+/// How many of `carved` blocks of `size` bytes start on the pages of a mask. Purged pages are mostly neighbours, which
+/// are counted together: each end of a range takes a division.
 pub fn blocks_on(mask: u16, size: usize, carved: usize) -> u32 {
-    let pages = (0..UNITS_PER_GRANULE).filter(|page| mask >> page & 1 != 0);
-    pages.map(|page| starts(size, carved, page).len() as u32).sum()
+    let first = |page: u32| (page * UNIT as u32).div_ceil((size as u32).max(1)).min(carved as u32);
+    let (mut rest, mut blocks) = (u32::from(mask), 0);
+    while rest != 0 {
+        let start = rest.trailing_zeros();
+        let end = start + (rest >> start).trailing_ones();
+        rest &= u32::MAX << end;
+        blocks += first(end) - first(start);
+    }
+    blocks
 }
 
 impl Span {
@@ -178,5 +186,25 @@ unsafe fn note(base: usize, mask: u16, discards: &mut Discards) {
         rest &= !(((1 << n) - 1) << start);
         // SAFETY: passed on.
         unsafe { discards.note(base + start as usize * UNIT, n as usize * UNIT) };
+    }
+}
+
+#[cfg(all(test, not(any(loom, miri))))]
+mod tests {
+    use super::*;
+    use crate::size_class::SIZES;
+
+    #[test]
+    fn the_blocks_on_pages_are_those_that_start_on_each() {
+        for size in SIZES.iter().skip(1).map(|&size| usize::from(size)) {
+            for carved in [0, 1, GRANULE / size / 2, GRANULE / size] {
+                for mask in (0..=u16::MAX).step_by(61) {
+                    let pages = (0..UNITS_PER_GRANULE).filter(|page| mask >> page & 1 != 0);
+                    let each: usize = pages.map(|page| starts(size, carved, page).len()).sum();
+                    let all = blocks_on(mask, size, carved);
+                    assert_eq!(all as usize, each, "{carved} of {size} bytes, {mask:#x}");
+                }
+            }
+        }
     }
 }
