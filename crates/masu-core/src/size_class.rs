@@ -125,15 +125,15 @@ const _: () = {
     }
 };
 
-/// The class of a small size that is not in the table.
+/// The class of a small size that is not in the table. (In code that is to be small a loop would stay one.)
 #[inline(always)]
 const fn class_above(size: usize) -> usize {
-    let (mut class, mut i) = (LAST_IN_TABLE + 1, 0);
-    while i < ABOVE.len() - 1 {
-        class += (size > ABOVE[i] as usize) as usize;
-        i += 1;
-    }
-    class
+    let [a, b, c, _] = ABOVE;
+    LAST_IN_TABLE
+        + 1
+        + (size > a as usize) as usize
+        + (size > b as usize) as usize
+        + (size > c as usize) as usize
 }
 
 /// The class of a small size: the smallest whose blocks hold `size` bytes, or the next one for whole and
