@@ -49,16 +49,16 @@ const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
 /// Finishes what was sent once the thread has left the handshake: notifies the shared arena. Returns whether a
 /// purge may have something to do now.
 #[inline(always)]
-fn settle<const N: usize>(heap: &Heap, sent: [Sent; N]) -> bool {
+fn settle(heap: &Heap, sent: Sent) -> bool {
     #[cold]
     #[inline(never)]
     fn note(heap: &Heap, sent: Sent) {
         shared_arena::sent(heap, sent.class.into(), sent.blocks.into());
     }
     if shared_arena::lends_to(heap) {
-        sent.iter().for_each(|&sent| note(heap, sent));
+        note(heap, sent);
     }
-    sent.iter().fold(false, |any, sent| any | sent.released)
+    sent.released
 }
 
 shared_static! {
@@ -228,7 +228,7 @@ impl Outbox {
             outbox.send_old(heap)
         };
         drop(inside);
-        Some(settle(heap, [sent]))
+        Some(settle(heap, sent))
     }
 
     /// Puts a freed block of a class in. Returns whether a purge may have something to do now, or `None` if a
@@ -285,7 +285,7 @@ impl Outbox {
         let n = self.most(class);
         let whole = if full { self.send_chain(Some(heap), span, class, slot, n) } else { NOTHING };
         drop(inside);
-        Some(settle(heap, [evicted, old, whole]))
+        Some(settle(heap, evicted) | settle(heap, old) | settle(heap, whole))
     }
 
     /// Begins a chain of at most `most` blocks, in a slot that has none.
