@@ -3,8 +3,8 @@
 //! A free of another thread's block costs an atomic operation on a cache line that the owner reads. The
 //! outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as one. A slot
 //! goes out when it has as many blocks as [`MOST`] says, when another span needs it, when no block came
-//! while a hundred chains began, and at the thread's exit. The purge sends out what a sleeping thread
-//! holds, at most 16 KiB a slot, through the handshake.
+//! while a hundred chains began, and at the thread's exit. A block so long that it would be a chain by itself
+//! needs no slot. The purge sends out what a sleeping thread holds, at most 16 KiB a slot, through the handshake.
 //!
 //! Blocks and bytes are counted when they go out: with the thread's own, or, if the purge sends them,
 //! on the outbox, for the thread to take over.
@@ -27,7 +27,7 @@ use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, size_of_class};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::span::MARK;
-use crate::span::{Block, page_map};
+use crate::span::{Block, page_map, sixteenths};
 use crate::sync::{Cell, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
 use core::mem::offset_of;
@@ -257,35 +257,49 @@ impl Outbox {
         }
         let inside = self.holder.enter()?;
         let mut slot = self.slot(span);
-        let (mut evicted, mut old) = (NOTHING, NOTHING);
         if slot.left.get() != 0 && slot.span.get() == span {
             slot.left.set(slot.left.get() - 1);
             // SAFETY: passed on, and invariant 1: there is a chain, of this span.
             unsafe { slot.push(block) };
-        } else {
-            if is_of_arena(span) {
-                return None;
-            }
-            if many != self.is_oversubscribed() {
-                self.send_all(Some(heap));
-                self.mask.set(
-                    if self.is_oversubscribed() { SLOTS } else { OVERSUBSCRIBED_SLOTS } as u32 - 1,
-                );
-                slot = self.slot(span);
-            }
-            evicted = self.send(Some(heap), slot);
-            old = self.send_old(heap);
-            if !self.holder.holds() {
-                self.holder.begin(&TOTAL, GRANULE);
-            }
-            // SAFETY: passed on.
-            unsafe { self.begin(slot, span, self.most(class), block) };
+            let full = slot.left.get() == 0;
+            let n = self.most(class);
+            let whole =
+                if full { self.send_chain(Some(heap), span, class, slot, n) } else { NOTHING };
+            drop(inside);
+            return Some(settle(heap, whole));
         }
-        let full = slot.left.get() == 0;
-        let n = self.most(class);
-        let whole = if full { self.send_chain(Some(heap), span, class, slot, n) } else { NOTHING };
+        if is_of_arena(span) {
+            return None;
+        }
+        if many != self.is_oversubscribed() {
+            self.send_all(Some(heap));
+            self.mask.set(
+                if self.is_oversubscribed() { SLOTS } else { OVERSUBSCRIBED_SLOTS } as u32 - 1,
+            );
+            slot = self.slot(span);
+        }
+        let most = self.most(class);
+        if most == 1 {
+            heap.counters.remote_frees.add(1);
+            heap.bytes.sub(size_of_class(class) as u64);
+            let at = sixteenths(block);
+            // SAFETY: passed on: a freed block of the span, which is given up here.
+            let released = unsafe {
+                Block::mark(block);
+                push(Some(heap), span, class, (at, at), 1)
+            };
+            drop(inside);
+            return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
+        }
+        let evicted = self.send(Some(heap), slot);
+        let old = self.send_old(heap);
+        if !self.holder.holds() {
+            self.holder.begin(&TOTAL, GRANULE);
+        }
+        // SAFETY: passed on.
+        unsafe { self.begin(slot, span, most, block) };
         drop(inside);
-        Some(settle(heap, evicted) | settle(heap, old) | settle(heap, whole))
+        Some(settle(heap, evicted) | settle(heap, old))
     }
 
     /// Begins a chain of at most `most` blocks, in a slot that has none.

@@ -1,10 +1,12 @@
 //! When chains go out. A purge may send them too.
 
 use super::*;
+use crate::config::Delay;
 use crate::own_process::alone;
+use crate::size_class::SMALL_MAX;
 use crate::span::{remote, span_of};
 use crate::tuning::CHAIN_OF_SMALL;
-use crate::{alloc, dealloc, region};
+use crate::{alloc, dealloc, region, settings};
 use std::sync::Barrier;
 use std::thread;
 
@@ -22,13 +24,13 @@ unsafe impl Send for Blocks {}
 // SAFETY: as above.
 unsafe impl Sync for Blocks {}
 
-/// Runs `f` on a separate thread, with blocks of one that sleeps meanwhile.
-fn beside_a_sleeper(many: usize, f: impl FnOnce(&Blocks) + Send) {
+/// Runs `f` on a separate thread, with blocks of one that sleeps meanwhile, the others of a size.
+fn beside_a_sleeper(many: usize, size: usize, f: impl FnOnce(&Blocks) + Send) {
     let (ready, done) = (Barrier::new(2), Barrier::new(2));
     let made = std::sync::OnceLock::new();
     thread::scope(|scope| {
         scope.spawn(|| {
-            let others = (0..many).map(|_| alloc(SIZE)).collect();
+            let others = (0..many).map(|_| alloc(size)).collect();
             assert!(made.set(Blocks { one: alloc(8 * SIZE), others }).is_ok());
             ready.wait();
             done.wait();
@@ -55,7 +57,7 @@ fn pending(p: *mut u8) -> u32 {
 fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
     alone!(a_chain_that_no_longer_grows_goes_out_while_others_do, || {
         let chains = 3 * SLOTS;
-        beside_a_sleeper(chains * CHAIN_OF_SMALL.0 as usize, |blocks| {
+        beside_a_sleeper(chains * CHAIN_OF_SMALL.0 as usize, SIZE, |blocks| {
             // Blocks that came back when another thread had the span, and left it to this one.
             let before = pending(blocks.one);
             // SAFETY: live blocks, freed once.
@@ -72,7 +74,7 @@ fn a_chain_that_no_longer_grows_goes_out_while_others_do() {
 #[test]
 fn a_chain_goes_out_when_it_is_full() {
     alone!(a_chain_goes_out_when_it_is_full, || {
-        beside_a_sleeper(2 * CHAIN_OF_SMALL.0 as usize, |blocks| {
+        beside_a_sleeper(2 * CHAIN_OF_SMALL.0 as usize, SIZE, |blocks| {
             for &block in &blocks.others {
                 // SAFETY: live blocks, freed once.
                 unsafe { dealloc(block) };
@@ -81,6 +83,26 @@ fn a_chain_goes_out_when_it_is_full() {
             assert!(pending(blocks.others[0]) > CHAIN_OF_SMALL.0, "a full chain stayed");
             // SAFETY: as above.
             unsafe { dealloc(blocks.one) };
+        });
+    });
+}
+
+/// Blocks of spans that share all slots.
+#[test]
+fn a_chain_stays_while_blocks_go_out_that_are_chains_by_themselves() {
+    alone!(a_chain_stays_while_blocks_go_out_that_are_chains_by_themselves, || {
+        // No purge sends it.
+        settings::set_decay(Delay::Millis(3_600_000));
+        let in_span = GRANULE / SMALL_MAX;
+        beside_a_sleeper(3 * SLOTS * in_span, SMALL_MAX, |blocks| {
+            // SAFETY: live blocks, freed once.
+            unsafe { dealloc(blocks.one) };
+            let before = pending(blocks.one);
+            for &block in &blocks.others {
+                // SAFETY: as above.
+                unsafe { dealloc(block) };
+            }
+            assert_eq!(pending(blocks.one), before, "another span's block sent it");
         });
     });
 }

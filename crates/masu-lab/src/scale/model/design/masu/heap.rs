@@ -202,6 +202,9 @@ impl Outbox {
 
     /// Adds a block. What goes out because of it comes back.
     pub fn put(&mut self, span: u32, class: usize, block: u16, oversubscribed: bool) -> Vec<Chain> {
+        if most(class, oversubscribed) == 1 {
+            return vec![Chain::of(span, vec![block])];
+        }
         let mut out = Vec::new();
         let slots = if oversubscribed { OVERSUBSCRIBED_SLOTS } else { SLOTS };
         let place = span as usize % slots;
@@ -242,7 +245,7 @@ fn most(class: usize, oversubscribed: bool) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use masu_core::size_class::class_of;
+    use masu_core::size_class::{SMALL_MAX, class_of};
 
     use super::*;
 
@@ -270,6 +273,8 @@ mod tests {
             .collect();
         assert_eq!(sent, [longest; 2]);
         assert!(outbox.put(7, class, 0, false).is_empty());
+        let long = outbox.put(7 + SLOTS as u32, class_of(SMALL_MAX), 0, false);
+        assert_eq!((long.len(), long[0].span), (1, 7 + SLOTS as u32));
         let evicted = outbox.put(7 + SLOTS as u32, class, 0, false);
         assert_eq!((evicted.len(), evicted[0].span), (1, 7));
         assert_eq!(outbox.drain().len(), 1);
