@@ -77,8 +77,9 @@ pub fn on_free(released: usize) {
 
 #[inline(never)]
 fn on_release(bytes: usize) {
-    // Little is stale in most programs most of the time: they stop here.
-    if (ledger::is_sharded() || dirty() >= LOOK_EVERY) && heap::freed(bytes) {
+    // First what the thread itself counts: what is stale is counted in words that other threads write. Little is stale
+    // in most programs most of the time: they stop at the second question.
+    if heap::freed(bytes) && (ledger::is_sharded() || dirty() >= LOOK_EVERY) {
         due();
     }
 }
