@@ -387,8 +387,8 @@ impl Span {
     /// # Safety
     /// The caller must own the span.
     pub unsafe fn carve(&mut self, span: u32, step: usize) -> Option<(*mut Block, u32, bool)> {
-        // SAFETY: passed on.
         if self.purged != 0
+            // SAFETY: passed on.
             && let Some((list, n)) = unsafe { self.carve_purged(span) }
         {
             return Some((list, n, false));
