@@ -73,8 +73,8 @@ masu_tests::cases! {
 /// What masu says about each mistake; `…` stands for what varies.
 const SAID: &[(&str, &str)] = &[
     ("free_of_a_small_number", "free of 0x30: a small number, not an address"),
-    ("free_of_a_wild_number", "free of 0xdeadbeefdeadbee0: no address that a program has"),
-    ("free_of_an_uneven_address", "free of …: no multiple of 8, as every block's address is"),
+    ("free_of_a_wild_number", "free of 0xdeadbeefdeadbee0: no program can have this address"),
+    ("free_of_an_uneven_address", "free of …: not a multiple of 8, as every block's address is"),
     ("free_of_a_local", "free of …: it points to the stack, to a local variable"),
     ("free_of_a_variable", "free of …: it points into the program's file, to a variable"),
     ("free_of_a_constant", "free of …: it points into the program's file, to a variable"),
@@ -125,7 +125,7 @@ const SAID: &[(&str, &str)] = &[
     ),
     (
         "delete_with_an_alignment_it_lacks",
-        "aligned free of …: the alignment given is 64, but the address is no multiple of it",
+        "aligned free of …: the alignment given is 64, but the address is not a multiple of it",
     ),
     (
         "delete_with_too_large_a_size_and_alignment",
@@ -268,7 +268,7 @@ fn a_link_that_the_program_wrote_to_gives_no_block_twice() {
 fn a_broken_chain_ends(name: &str) {
     let outcome = case(program(), name).run().killed_by(libc::SIGABRT);
     says_one_line(&outcome);
-    let sentence = "double free of …: a chain of freed blocks from here on is broken";
+    let sentence = "double free of …: the chain of freed blocks starting here is broken";
     let line = outcome.stderr.trim_start_matches("masu: ");
     assert!(begins(line, sentence), "{}", outcome.describe());
 }

@@ -121,7 +121,7 @@ fn a_line_says_what_was_found() {
         ("free_by_16", "100", "it points 16 bytes into the block of 100 bytes at 0x"),
         ("overflow_1", "100", "the block of 100 bytes was written to 1 byte beyond its end"),
         ("overflow_in_slack", "20000", "of 20000 bytes was written to 1 byte beyond its end"),
-        ("underflow", "100", "somebody wrote just before the block of up to"),
+        ("underflow", "100", "memory just before the block of up to"),
         ("write_after_free_all", "5000", "was written to after it was freed"),
         ("free_on_another_stack", "8", "a hardened heap accepts only its own blocks"),
         ("delete_too_small", "100", "the size given is 25 bytes, but the block has 100"),

@@ -166,7 +166,7 @@ pub fn double_free(p: *const u8) {
 pub fn written_after_free(p: *const u8) -> ! {
     guard::with_text(true, &mut |text| {
         text.str("masu: free block at ").hex(p.addr() as u64);
-        text.str(": it, or the free block that links to it, was written to after it was freed, or beyond the end of the block before")
+        text.str(": it, or the free block that links to it, was written to after it was freed, or the block before it overflowed")
             .line();
         guard::tell(p, false, text);
     });
@@ -212,7 +212,7 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
             text.str("not the start of a live block (freed before, or inside a block?)");
         }
         Wrong::Tangled => {
-            text.str("a chain of freed blocks from here on is broken ");
+            text.str("the chain of freed blocks starting here is broken ");
             text.str("(a block freed by two threads at once, or written to after it was freed?)");
         }
         Wrong::OtherHeap => {
@@ -224,16 +224,16 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
         }
         Wrong::Align { said } => {
             text.str("the alignment given is ").decimal(said as u64);
-            text.str(", but the address is no multiple of it");
+            text.str(", but the address is not a multiple of it");
         }
         Wrong::Overrun { bytes, at } => {
             text.str("the block of ").decimal(bytes as u64);
             text.str(" bytes was written to ").count(at as u64 + 1, "byte").str(" beyond its end");
         }
         Wrong::Near { bytes, behind } => {
-            text.str("somebody wrote just ").str(if behind { "behind" } else { "before" });
+            text.str("memory just ").str(if behind { "after" } else { "before" });
             text.str(" the block of up to ").decimal(bytes as u64);
-            text.str(" bytes (an overflow, or a write to freed memory?)");
+            text.str(" bytes was written to (an overflow, or a write to freed memory?)");
         }
         Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, text),
     }
@@ -244,9 +244,9 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
 fn say_place(at: Place, act: Act, text: &mut Text) {
     match at {
         Place::Low => text.str("a small number, not an address (a pointer never set?)"),
-        Place::Beyond => text.str("no address that a program has (overwritten, or never set?)"),
+        Place::Beyond => text.str("no program can have this address (overwritten, or never set?)"),
         Place::Uneven => {
-            text.str("no multiple of 8, as every block's address is (a pointer that was moved?)")
+            text.str("not a multiple of 8, as every block's address is (a pointer that was moved?)")
         }
         Place::Stack => text.str("it points to the stack, to a local variable"),
         Place::File(name) if name.is_empty() => {

@@ -283,7 +283,7 @@ fn a_byte_beyond_the_end_is_seen() {
 
 #[test]
 fn a_write_before_the_start_is_seen() {
-    stopped("a_write_before_the_start_is_seen", "somebody wrote just before the block", |heap| {
+    stopped("a_write_before_the_start_is_seen", "memory just before the block of up to", |heap| {
         for _ in 0..50 {
             let block = block(heap, 200);
             // SAFETY: there is none: this is the mistake. (The first slot of a slab may have nothing before it.)
