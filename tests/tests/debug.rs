@@ -181,7 +181,7 @@ fn the_list_does_not_go_astray() {
         let sum: u64 = amounts[1..].iter().map(|line| line[of]).sum();
         assert_eq!(sum, amounts[0][of], "{}", outcome.describe());
     }
-    assert!(outcome.stderr.contains(" other places: prof_file"), "{}", outcome.describe());
+    assert!(outcome.stderr.contains(" other places; prof_file"), "{}", outcome.describe());
 }
 
 /// The profile of such a process is exact and names functions.
@@ -207,5 +207,5 @@ fn without_a_hardened_heap_blocks_are_not_recorded() {
     }
     let run = Run::program(&PROGRAM).arg("keeps_some").env("BYTES", "0");
     let outcome = run.env("MASU_CONF", "block_stacks:on,show_leaks:on").run().success();
-    assert_eq!(outcome.stderr, "masu: warning: block_stacks: only hardened:on has them\n");
+    assert_eq!(outcome.stderr, "masu: warning: block_stacks: needs hardened:on\n");
 }

@@ -94,7 +94,7 @@ fn a_file_that_cannot_be_opened_is_told_of_behind_the_report() {
     }
     let outcome = run("writes_one_beyond_and_frees", "guard:1/1,guard_file:/nowhere/x").run();
     let said = outcome.killed_by(SIGABRT).stderr;
-    assert!(said.contains("beyond its end, as its free found"), "{said}");
+    assert!(said.contains("beyond its end, found when freed"), "{said}");
     assert_eq!(
         said.matches("masu: warning: guard_file: cannot open \"/nowhere/x\"").count(),
         1,

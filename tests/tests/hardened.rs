@@ -204,7 +204,7 @@ fn under_a_limit_on_addresses_a_program_starts_all_the_same() {
         let limit = format!("ulimit -v {kib}; exec \"$0\" \"$@\"");
         let run = Run::program(&program).through("sh", &["-c", &limit]);
         let outcome = run.env("MASU_CONF", HARDENED).run().success();
-        let said = if off { "masu: warning: hardened: no addresses" } else { "" };
+        let said = if off { "masu: warning: hardened: no address space" } else { "" };
         assert!(outcome.stderr.starts_with(said), "{kib} KiB: {}", outcome.describe());
         assert_eq!(outcome.stderr.is_empty(), !off, "{kib} KiB: {}", outcome.describe());
     }

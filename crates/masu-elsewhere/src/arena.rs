@@ -303,7 +303,7 @@ impl Arena {
         let mut inner = self.inner();
         if !inner.blocks.remove(&Place(p)) {
             drop(inner);
-            eprintln!("masu: free of {p:p}, which is no live block of this heap");
+            eprintln!("masu: free of {p:p}, which is not a live block of this heap");
             std::process::abort();
         }
         // SAFETY: a live block, by invariant 2, which is now removed from the set.

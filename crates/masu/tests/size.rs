@@ -54,7 +54,7 @@ fn said(program: &Path) -> String {
 fn what_is_left_out_is_told(program: &Path) {
     let said = said(program);
     for part in ["hardened", "guard", "prof"] {
-        let end = format!("the crate masu has it with the feature {part}\n");
+        let end = format!("enable the crate masu's feature {part}\n");
         assert!(
             said.contains(&format!("masu: warning: {part}: ")) && said.contains(&end),
             "{said}"

@@ -31,6 +31,6 @@ pub(super) fn tell(config: &Config) {
 fn say(part: &str) {
     let mut sink = write_stderr as fn(&[u8]);
     let mut text = Text::new(&mut sink);
-    text.str("masu: warning: ").str(part).str(": the program is built without it; ");
-    text.str("the crate masu has it with the feature ").str(part).line();
+    text.str("masu: warning: ").str(part).str(": the program was built without it; ");
+    text.str("enable the crate masu's feature ").str(part).line();
 }

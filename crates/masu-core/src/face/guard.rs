@@ -31,7 +31,7 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
         return;
     }
     if !guard::catch() {
-        warn("guard_report: the program has no sigaction; faults end it without a word");
+        warn("guard_report: the program has no sigaction; faults are not reported");
     } else if whole {
         guard::watch();
     }

@@ -46,7 +46,7 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
     } else if config.show_errors {
         let mut sink = write_stderr as fn(&[u8]);
         Text::new(&mut sink)
-            .str("masu: warning: hardened: no addresses for it (ulimit -v?), or pages are not of 4 KiB; it is off")
+            .str("masu: warning: hardened: no address space (ulimit -v?), or pages are not 4 KiB; it is off")
             .line();
     }
 }

@@ -88,7 +88,7 @@ fn list(snapshot: &Snapshot, all: &Sum, text: &mut Text) {
     }
     if rest.places != 0 {
         rest.say(text.str("masu:   ")).str(" from ").decimal(rest.places);
-        text.str(" other places: prof_file names a file for all of them").line();
+        text.str(" other places; prof_file writes them all to a file").line();
     }
     if snapshot.dropped != 0 {
         text.str("masu:   ").decimal(snapshot.dropped).str(" blocks could not be recorded").line();

@@ -43,7 +43,7 @@ pub(super) fn start_configured(config: &Config) {
     // Small blocks of another heap come from bins, which only know samples.
     let every = config.block_stacks && settings::hardened();
     if config.block_stacks && !every {
-        warn("block_stacks: only hardened:on has them");
+        warn("block_stacks: needs hardened:on");
         if !is_configured(config) {
             return;
         }

@@ -134,7 +134,7 @@ pub fn damaged(slot: Slot, far: u64, behind: bool) {
         story.name(text);
         text.str(": it was written to ").count(far, "byte");
         text.str(if behind { " beyond its end" } else { " before its start" });
-        text.str(", as its free found").line();
+        text.str(", found when freed").line();
         story.tell(false, text);
     });
     if then == OnError::Abort {

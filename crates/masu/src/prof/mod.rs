@@ -72,7 +72,7 @@ impl fmt::Display for Error {
             Error::NotStarted => {
                 f.write_str("no profile was started: masu::prof::start does, or MASU_PROF=1")
             }
-            Error::Busy => f.write_str("another thread forks at this moment"),
+            Error::Busy => f.write_str("another thread is forking"),
             Error::Io(error) => error.fmt(f),
             Error::Empty => f.write_str("nothing was sampled: a smaller rate takes more samples"),
         }
