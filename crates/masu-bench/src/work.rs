@@ -50,7 +50,8 @@ pub fn build() -> Result<PathBuf> {
         let me = me()?;
         // TARGET/PROFILE/runner or TARGET/PROFILE/deps/test
         let above = if me.parent().is_some_and(|place| place.ends_with("deps")) { 3 } else { 2 };
-        let target = me.ancestors().nth(above).context("this binary is in no target directory")?;
+        let target =
+            me.ancestors().nth(above).context("this binary is not in a target directory")?;
         cargo::build("masu-work", &["masu-workloads", "--bins"], target, !cfg!(debug_assertions))?;
         *built = true;
     }

@@ -34,7 +34,7 @@ pub fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     if by_word {
         why = why.remedy(match meant(&shown, &path) {
             Some(meant) => format!("did you mean {meant}?"),
-            None => "it is in no directory of PATH; give its path, like ./program".into(),
+            None => "it is not in any directory of PATH; give its path, like ./program".into(),
         });
     }
     for candidate in candidates {

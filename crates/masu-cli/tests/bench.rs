@@ -173,7 +173,7 @@ fn mistakes_end_with_two_and_say_what_to_do() {
     for (arguments, expected) in [
         (&["--"][..], "nothing to measure"),
         (&["--time", "soon", "--", "true"], "not a time like 90s or 20m"),
-        (&["--time", "0s", "--", "true"], "no time at all"),
+        (&["--time", "0s", "--", "true"], "it must be above zero"),
         (&["--json", "-", "--md", "-", "--", "true"], "only one of --json, --html and --md"),
         (&["--suite", "nonsense"], "suites: quick, workloads, programs, full; workloads: churn"),
         (&["--suite", "qiuck"], "did you mean quick?"),

@@ -181,7 +181,7 @@ fn programs_that_are_not_there_or_not_executable() {
     let fixture = Fixture::new();
     insta::assert_snapshot!(fixture.refused(fixture.run().arg("no-such-program"), 127), @r"
     masu: `no-such-program`: no such program
-      it is in no directory of PATH; give its path, like ./program
+      it is not in any directory of PATH; give its path, like ./program
     ");
     insta::assert_snapshot!(fixture.refused(fixture.run().arg("ehco"), 127), @r"
     masu: `ehco`: no such program
@@ -189,7 +189,7 @@ fn programs_that_are_not_there_or_not_executable() {
     ");
     // Two changes away from `touch`, so there is no suggestion.
     let said = fixture.refused(fixture.run().arg("nosuch"), 127);
-    assert!(said.contains("it is in no directory of PATH"), "{said}");
+    assert!(said.contains("it is not in any directory of PATH"), "{said}");
     let said = fixture.refused(fixture.run().arg("./no-such-program"), 127);
     assert_eq!(said, "masu: `./no-such-program`: no such program\n");
     assert_eq!(fixture.refused(fixture.run().arg(""), 127), "masu: ``: no such program\n");

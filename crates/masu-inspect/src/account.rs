@@ -49,7 +49,7 @@ pub enum Kind {
     DirtyPages,
     /// Pages of freed huge blocks that are not yet returned.
     DirtyHuge,
-    /// Pages behind the ends of huge blocks: of huge pages that they fill in part, or of longer blocks.
+    /// Pages past the ends of huge blocks: of huge pages that they fill in part, or of longer blocks.
     HugeEnds,
     /// Parts of huge pages of 2 MiB that no block has used.
     HugePages,

@@ -48,7 +48,7 @@ impl Variation {
     pub fn of(words: &[&str], keys: &[Key]) -> Result<Self, String> {
         let mut variation = Variation::default();
         for word in words {
-            let wrong = || format!("`{word}` is no variation of it");
+            let wrong = || format!("`{word}` is not a variation of it");
             let (name, value) = word.split_once('=').ok_or_else(wrong)?;
             let factor = || value.parse().ok().filter(|factor| *factor > 0.0f64).ok_or_else(wrong);
             let key = match name {

@@ -87,7 +87,7 @@ pub fn run(plan: &Plan, tell: impl FnMut(Step)) -> Result<Results> {
 /// It is none, or nothing that can be waited for.
 pub fn duration(text: &str) -> Result<Duration> {
     let time = humantime::parse_duration(text).context("not a time like 90s or 20m")?;
-    ensure!(!time.is_zero(), "no time at all");
+    ensure!(!time.is_zero(), "it must be above zero");
     Ok(time)
 }
 

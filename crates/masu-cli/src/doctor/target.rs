@@ -314,7 +314,7 @@ fn rivals(existing: &OsStr, preloaded: bool, masu: &Masu) -> Vec<Finding> {
         findings.push(if masu_seen {
             Finding::warning(
                 "environment.rival",
-                format!("LD_PRELOAD names {rival} too, behind masu, which serves malloc."),
+                format!("LD_PRELOAD names {rival} too, after masu, which serves malloc."),
             )
             .fix(format!("take {} out of LD_PRELOAD", path.display()))
         } else {

@@ -207,7 +207,7 @@ fn ends(account: &Account) -> Option<Advice> {
     let bytes = sum(account, &[Kind::HugeEnds]);
     some(
         bytes,
-        "{} are pages behind the ends of huge blocks.",
+        "{} are pages past the ends of huge blocks.",
         "They are the unused ends of huge pages that the blocks fill in part, or were left when blocks shrank.",
         "If that is too much, MASU_HUGE_PAGES=0 uses pages of 4 KiB only.",
     )

@@ -57,7 +57,7 @@ fn name(part: &Part) -> String {
         Kind::Outboxes => "on their way to other threads' spans",
         Kind::DirtyPages => "free pages, not yet returned",
         Kind::DirtyHuge => "freed huge blocks, not yet returned",
-        Kind::HugeEnds => "behind the ends of huge blocks",
+        Kind::HugeEnds => "past the ends of huge blocks",
         Kind::HugePages => "parts of huge pages that nothing has used",
         Kind::Tables => "tables",
         Kind::Profile => "recorded stacks",

@@ -115,7 +115,7 @@ pub fn findings(filtered: bool) -> Vec<Finding> {
     }
     let refused: Vec<Finding> = CALLS.iter().filter_map(refused).collect();
     if refused.is_empty() {
-        let sentence = "The seccomp filter lets all system calls of masu through.";
+        let sentence = "The seccomp filter allows all of masu's system calls.";
         return vec![Finding::ok(ID, sentence)];
     }
     refused

@@ -188,7 +188,7 @@ impl Container {
                 "container.killed",
                 format!("The kernel has killed processes here for lack of memory {times}."),
             )
-            .fix("with masu run --limit SIZE, malloc fails before the kernel kills"),
+            .fix("with masu run --limit SIZE, malloc fails before the kernel kills one"),
         )
     }
 
