@@ -362,3 +362,13 @@ fn latencies_come_from_runs_of_their_own() {
     let text = render(&results, Style::Markdown);
     assert!(text.contains("## Latency of single operations"), "{text}");
 }
+
+/// Not left out silently: whoever writes latencies wants to see them.
+#[test]
+fn latencies_that_cannot_be_read_are_a_failure() {
+    let text = r#"[ -z "$MASU_LAB_LATENCY" ] || printf '1250 1\nfew\n' > "$MASU_LAB_LATENCY""#;
+    let results = race(&plan(Vec::new(), vec![script(text)]));
+    let (_, failure) = results.workloads[0].failure(0).expect("it is told");
+    let said = "its latencies cannot be read: line 2 is not `NANOSECONDS COUNT`";
+    assert_eq!(failure.to_string(), said);
+}

@@ -70,8 +70,8 @@ impl<T: FnMut(Step)> Race<'_, T> {
             self.step(task, "latencies", arm);
             let Ok(file) = tempfile::NamedTempFile::new() else { continue };
             let look = Look { latency: Some(file.path()), ..Look::default() };
-            let good = self.attempt(task, arm, look).is_ok();
-            if let (true, Ok(Some(one))) = (good, latency::read(file.path())) {
+            let latencies = self.attempt(task, arm, look).ok().and_then(|run| run.latencies);
+            if let Some(one) = latencies {
                 latency::add(&mut histograms[arm], one);
             }
         }

@@ -41,8 +41,9 @@ impl Latency {
 /// The histogram in the file; none if nothing was written.
 pub fn read(path: &Path) -> io::Result<Option<Histogram<u64>>> {
     let mut histogram = empty();
-    for line in fs::read_to_string(path)?.lines() {
-        let (value, count) = pair(line).ok_or(io::ErrorKind::InvalidData)?;
+    for (number, line) in (1..).zip(fs::read_to_string(path)?.lines()) {
+        let wrong = || io::Error::other(format!("line {number} is not `NANOSECONDS COUNT`"));
+        let (value, count) = pair(line).ok_or_else(wrong)?;
         histogram.saturating_record_n(value, count);
     }
     Ok((!histogram.is_empty()).then_some(histogram))

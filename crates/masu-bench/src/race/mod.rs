@@ -259,12 +259,11 @@ impl<'p, T: FnMut(Step)> Race<'p, T> {
         let file = tempfile::NamedTempFile::new().context("no temporary file")?;
         let look = Look { memory: self.plan.watch, latency: Some(file.path()), ..Look::default() };
         let outcome = self.attempt(task, arm, look);
-        let histogram = latency::read(file.path()).ok().flatten();
         let track = &mut self.tracks[task];
-        track.has_operations |= histogram.is_some();
         let measured = &mut self.results.workloads[task];
         match outcome {
             Ok(checked) => {
+                track.has_operations |= checked.latencies.is_some();
                 measured.keep_curve(arm, &checked.curve);
                 let took = Duration::from_secs_f64(checked.sample.wall_s);
                 track.first[arm] = Some(took);

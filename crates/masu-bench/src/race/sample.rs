@@ -91,6 +91,11 @@ pub enum Failure {
         /// What it printed, and what was expected.
         how: String,
     },
+    /// It wrote latencies of single operations that cannot be read.
+    Latencies {
+        /// What is wrong with them.
+        reason: String,
+    },
     /// The race was interrupted.
     Stopped,
 }
@@ -108,6 +113,7 @@ impl fmt::Display for Failure {
             Failure::Timeout { seconds } => write!(f, "stopped after {seconds} s"),
             Failure::WrongAllocator { reason } => write!(f, "wrong allocator: {reason}"),
             Failure::Differs { how } => write!(f, "printed something else: {how}"),
+            Failure::Latencies { reason } => write!(f, "its latencies cannot be read: {reason}"),
             Failure::Stopped => write!(f, "interrupted"),
         }
     }

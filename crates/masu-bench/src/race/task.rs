@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use hdrhistogram::Histogram;
 use masu_workloads::{Workload, latency};
 use tempfile::TempDir;
 
@@ -64,6 +65,8 @@ pub struct Checked {
     pub printed: Printed,
     /// Memory over time, if it was watched.
     pub curve: Vec<(f64, u64)>,
+    /// How long single operations took, if that was asked for and the program wrote it.
+    pub latencies: Option<Histogram<u64>>,
 }
 
 /// What a run printed and how it ended.
@@ -197,7 +200,12 @@ impl Task {
             Kind::Command(_) => Content::File(finished.output),
             Kind::Work(_) => Content::Checksum(own_report(&finished.text(), arm, &mut sample)?),
         };
-        Ok(Checked { sample, printed: Printed { status, content }, curve })
+        let latencies = match conditions.look.latency {
+            Some(path) => super::latency::read(path)
+                .map_err(|error| Failure::Latencies { reason: error.to_string() })?,
+            None => None,
+        };
+        Ok(Checked { sample, printed: Printed { status, content }, curve, latencies })
     }
 
     /// The command that runs it on `arm`; who launches another program writes to `report`.
