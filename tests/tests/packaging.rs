@@ -267,6 +267,39 @@ fn the_page_on_swift_is_true() {
     assert_eq!(output.lines().collect::<Vec<_>>(), said);
 }
 
+/// The page's program in Zig prints what its comments say, built with the page's words, and with the archive in a debug
+/// build.
+#[test]
+fn the_page_on_zig_is_true() {
+    let Some(place) = installed() else { return };
+    if Command::new("zig").arg("version").output().is_err() {
+        println!("Zig is left out: pip install ziglang, with the package's directory in PATH");
+        return;
+    }
+    let directory = scratch();
+    let program = listings("languages.md", "zig").remove(0);
+    let said: Vec<_> =
+        program.lines().filter_map(|line| Some(line.rsplit_once("; // ")?.1)).collect();
+    assert_eq!(said.len(), 4, "{program}");
+    fs::write(directory.path().join("main.zig"), &program).expect("written");
+    let words = listings("languages.md", "bash");
+    let words = words.iter().find(|words| words.contains("zig build-exe")).expect("a command");
+    let archive = "$(pkg-config --variable=libdir masu)/libmasu.a";
+    let debug = words.replace("-O ReleaseSafe ", "").replace("$(pkg-config --libs masu)", archive);
+    assert!(debug.contains(archive) && !debug.contains("-O "), "{debug}");
+    for words in [words, &debug] {
+        let mut build = Command::new("sh");
+        build.arg("-ec").arg(words).current_dir(&directory);
+        succeed(build.env("PKG_CONFIG_PATH", place.join("lib/pkgconfig")));
+        let mut run = Command::new(directory.path().join("main"));
+        run.env("LD_LIBRARY_PATH", place.join("lib")).env_remove("LD_PRELOAD");
+        let output = run.output().expect("it runs");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words}: {}\n{errors}", output.status);
+        assert_eq!(errors.lines().collect::<Vec<_>>(), said, "{words}");
+    }
+}
+
 /// What programs run on is replaced as a whole: where the installation fails, the library is the one before.
 #[test]
 fn an_installation_that_fails_leaves_the_library_as_it_was() {
