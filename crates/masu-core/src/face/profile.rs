@@ -6,6 +6,7 @@
 use super::leaks;
 use crate::config::{Config, File};
 use crate::features;
+use crate::heap::block::Block;
 use crate::heap::sampling;
 use crate::named_file::NamedFile;
 use crate::prof;
@@ -24,6 +25,16 @@ pub use crate::stack::{Unwinder, set_unwinder};
 
 /// The file to which the profile goes at exit.
 static FILE: NamedFile = NamedFile::new();
+
+/// The bytes by which a small block stays or moves in `realloc`. A sample may lie in a longer block than it was drawn for,
+/// and has to stay where the blocks stay that it stands for: if it moved, it would be lost, and if they moved, counted
+/// twice.
+#[cold]
+#[inline(never)]
+pub(super) fn bytes_drawn(p: *const u8, block: &Block) -> usize {
+    let drawn = if block.is_of_samples() { prof::usable(p) } else { None };
+    drawn.map_or(block.bytes, |bytes| bytes.min(block.bytes))
+}
 
 /// Whether a configuration asks for a profile.
 pub(super) fn is_configured(config: &Config) -> bool {

@@ -12,6 +12,7 @@
 use super::alloc::request_for;
 use super::free::{self, dealloc_out_of_line};
 use super::hardened::{hardened_stays, realloc_hardened, realloc_hardened_for, resized_at_once};
+use super::profile::bytes_drawn;
 use super::{alloc_aligned, alloc_exact, scarce};
 use crate::hardened;
 use crate::heap::arena::hooked;
@@ -249,22 +250,14 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
         return size == block.bytes || unsafe { hardened_stays(p, block, size, false) };
     }
     if block.bytes <= SMALL_MAX {
-        return heap::fits_still(bytes_drawn(p, block), size);
+        let bytes = if prof::any_live() { bytes_drawn(p, block) } else { block.bytes };
+        return heap::fits_still(bytes, size);
     }
     // A huge block that shrinks to less than half of what is huge moves to where it is small.
     let huge = block.kind == Kind::Huge || block.bytes > MEDIUM_MAX;
     let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
     // SAFETY: passed on.
     size > least && unsafe { resize(p, block, size, false) }
-}
-
-/// The bytes by which a small block stays or moves. A sample may lie in a longer block than it was drawn for, and has to
-/// stay where the blocks stay that it stands for: if it moved, it would be lost, and if they moved, counted twice.
-fn bytes_drawn(p: *const u8, block: &Block) -> usize {
-    if !prof::any_live() || !block.is_of_samples() {
-        return block.bytes;
-    }
-    prof::usable(p).map_or(block.bytes, |bytes| bytes.min(block.bytes))
 }
 
 /// Resizes a block where it is to exactly `new` bytes. A block that becomes another kind moves to where its
