@@ -145,11 +145,17 @@ mod tests {
         let link = place.join("fourteen-bytes\u{e4}");
         std::os::unix::fs::symlink("/bin/sleep", &link).unwrap();
         let mut child = std::process::Command::new(&link).arg0("sleep").arg("60").spawn().unwrap();
-        let (name, peak) = (status(child.id()).map(|status| status.name), peak(child.id()));
+        // The kernel lets the parent go on shortly before the child has its new name.
+        let is_cut = |status: Status| status.name == "fourteen-bytes\u{fffd}";
+        let found = (0..500).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            status(child.id()).is_some_and(is_cut)
+        });
+        let peak = peak(child.id());
         child.kill().unwrap();
         child.wait().unwrap();
         fs::remove_dir_all(&place).unwrap();
-        assert_eq!(name.as_deref(), Some("fourteen-bytes\u{fffd}"));
+        assert!(found);
         assert!(peak.is_some());
     }
 
