@@ -57,7 +57,7 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
         let canary = spot.slab.header.canary.get();
         trailer::write(at + stride, canary, stride - TRAILER - size);
         let is_zero = if used || stride <= SAME_PAGE {
-            trailer::is_zero(at, stride - TRAILER)
+            trailer::is_slot_zero(at, stride)
         } else {
             is_still_zero(at, stride - TRAILER, spot)
         };
@@ -105,7 +105,7 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     unsafe {
         let slack = trailer::slack(address + stride, canary, stride)?;
         let bytes = stride - TRAILER - slack;
-        if !trailer::is_zero(address + bytes, slack) || !is_whole_around(address, class, spot) {
+        if !trailer::is_slack_zero(address + stride, slack) || !is_whole_around(address, class, spot) {
             return None;
         }
         // Before it is zeroed: of two frees at once, the late one changes nothing.

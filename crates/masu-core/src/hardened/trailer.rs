@@ -74,32 +74,19 @@ pub fn fetch(at: usize) {
 ///
 /// # Safety
 /// The slot must be the caller's, and whole lines of 16 bytes.
-#[inline]
+#[inline(always)]
 pub unsafe fn clear(at: usize, stride: usize) {
     // SAFETY: passed on. Other threads may look at the trailer, which is a word by itself.
     unsafe {
         let (line, last) = (at as *mut u128, stride / 16 - 1);
         if tags::is_on() {
             tags::wipe(at, last * 16);
-        } else if stride <= INLINE {
+        } else if stride > INLINE {
+            clear_long(at, last * 16);
+        } else {
             // Each by itself, or the compiler makes a call of the loop.
             let zero = |n: usize| line.add(n).cast::<Line>().write_volatile(LINE);
-            if last < 4 {
-                (0..last).for_each(zero);
-            } else {
-                // Four at once, some of them twice in the end: a branch for each takes longer.
-                let mut n = 0;
-                while n < last {
-                    n = n.min(last - 4);
-                    zero(n);
-                    zero(n + 1);
-                    zero(n + 2);
-                    zero(n + 3);
-                    n += 4;
-                }
-            }
-        } else {
-            line.write_bytes(0, last);
+            each_line(last, zero);
         }
         line.add(last).cast::<u64>().write(0);
         wipe(at + stride);
@@ -107,6 +94,34 @@ pub unsafe fn clear(at: usize, stride: usize) {
             tags::set(at + last * 16, 16, Tag::NONE);
         }
     }
+}
+
+/// # Safety
+/// As for [`clear`].
+#[inline(never)]
+unsafe fn clear_long(at: usize, len: usize) {
+    // SAFETY: passed on.
+    unsafe { (at as *mut u8).write_bytes(0, len) };
+}
+
+/// Does something to each of that many lines: four at once, some of them twice in the end. A branch for each takes
+/// longer.
+#[inline(always)]
+fn each_line(count: usize, mut act: impl FnMut(usize)) {
+    let Some(last) = count.checked_sub(4) else { return (0..count).for_each(act) };
+    // Not a loop, which the compiler would leave one.
+    let mut four = |n| {
+        act(n);
+        act(n + 1);
+        act(n + 2);
+        act(n + 3);
+    };
+    let mut n = 0;
+    while n < last {
+        four(n);
+        n += 4;
+    }
+    four(last);
 }
 
 /// Zeroes whole words, many of them.
@@ -203,6 +218,60 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     let lines = [from.min(last), line(from, 1).min(last), line(from, 2).min(last), last];
     // SAFETY: passed on: lines from `at` on, the last of which ends at the end.
     is_zero_line(unsafe { or_of(or, lines) })
+}
+
+/// [`is_zero`] of a slot of `stride` bytes up to its trailer.
+///
+/// # Safety
+/// As for [`first_not_zero`], and the slot must be whole lines of 16 bytes.
+#[inline(always)]
+pub unsafe fn is_slot_zero(at: usize, stride: usize) -> bool {
+    let last = stride / LINE_BYTES - 1;
+    // SAFETY: passed on; any bytes are a number. The last line's second word is the trailer.
+    unsafe {
+        let line = |n: usize| (at as *const Line).add(n);
+        let mut or = LINE;
+        each_line(last, |n| or = or_line(or, line(n)));
+        is_zero_line(or) && line(last).cast::<u64>().read() == 0
+    }
+}
+
+/// [`is_zero`] of the `slack` bytes before the trailer of the slot that ends at `end`: of few bytes without a call.
+///
+/// # Safety
+/// As for [`first_not_zero`], and the slot must be whole lines of 16 bytes.
+#[inline(always)]
+pub unsafe fn is_slack_zero(end: usize, slack: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe {
+        if slack > 8 {
+            return is_zero(end - TRAILER - slack, slack);
+        }
+        // In two steps: all 64 bits may have to go.
+        let half = 4 * (8 - slack);
+        u64::from_le(((end - 2 * TRAILER) as *const u64).read()) >> half >> half == 0
+    }
+}
+
+/// The bits that are set in a line or in this one, at a multiple of 16.
+///
+/// # Safety
+/// As for [`first_not_zero`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+unsafe fn or_line(or: Line, line: *const Line) -> Line {
+    use core::arch::x86_64::{_mm_load_si128, _mm_or_si128};
+    // SAFETY: passed on; every x86-64 processor has these instructions.
+    unsafe { _mm_or_si128(or, _mm_load_si128(line)) }
+}
+
+/// # Safety
+/// As above.
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+#[inline(always)]
+unsafe fn or_line(or: Line, line: *const Line) -> Line {
+    // SAFETY: passed on; any bytes are a number.
+    or | unsafe { line.read() }
 }
 
 /// The bits that are set in a line or in one of these four.
