@@ -54,8 +54,10 @@ pub(super) fn start_configured(config: &Config, whole: bool) {
 /// A block of the hardened heap for an ordinary request; null if memory is out.
 #[inline(never)]
 pub(super) fn hardened_first(size: usize) -> *mut u8 {
-    let p = heap::alloc_hardened(size);
-    if p.is_null() { hardened_block(size, 16, size) } else { p }
+    match heap::alloc_hardened(size) {
+        Some(p) => p,
+        None => hardened_block(size, 16, size),
+    }
 }
 
 /// A block of the hardened heap, of `bytes` bytes for a request of `size`; null if memory is out.

@@ -1,10 +1,10 @@
 //! Allocation in the hardened heap: takes a slot that the thread has at hand, or one of a pool, and makes it a block.
 
+use super::fast::Ready;
 use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{self, EMPTY};
 use super::slab::Drawn;
-use super::tags::Tag;
 use super::{arena_of, cache, fast, large, options, pool_of, trailer};
 use crate::report;
 use crate::size_class::UNIT;
@@ -23,9 +23,10 @@ pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
     if cache::serves(class)
         && let Some(hand) = cache::hand(class, thread)
         && hand.fill(class, thread)
+        && let Some(ready) = Ready::take(hand, class)
     {
         // SAFETY: the calling thread's, of a class with room for that many bytes.
-        return unsafe { fast::take(hand, class, size) };
+        return unsafe { ready.begin(size) };
     }
     uncached(class, size, align, thread)
 }
@@ -54,17 +55,17 @@ pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<
     let mut drawn = [Drawn::default()];
     pool.enter(class)?.draw(&mut drawn);
     let (at, used) = drawn[0].get();
-    let Some(spot) = pool.spot(at, class) else { return Some(null_mut()) };
+    if at == 0 {
+        return Some(null_mut());
+    }
     // SAFETY: invariant 3 of `hardened::slab`: drawn just now, so this thread's alone.
-    let tag = unsafe {
+    unsafe {
         if cache::serves(class) {
-            fast::begin(at, class, size, spot, used)
-        } else {
-            begin(at, class, size, spot, used);
-            Tag::NONE
+            return Some(fast::begin(pool, drawn[0], class, size));
         }
-    };
-    Some(tag.on(at) as *mut u8)
+        begin(at, class, size, pool.spot_of_slot(at, class), used);
+    }
+    Some(at as *mut u8)
 }
 
 /// Makes a block of a slot that was drawn, of pages or of nothing.

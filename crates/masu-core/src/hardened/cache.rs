@@ -134,11 +134,12 @@ fn blocks(class: usize, bytes: usize, more: usize) -> usize {
 }
 
 impl Hand {
-    /// A number below `n` from the thread's stream.
+    /// The thread's random numbers.
     #[inline]
-    fn below(&self, n: usize) -> usize {
-        // SAFETY: invariant 1; the reference ends here.
-        unsafe { &mut *self.stream.get() }.below(n)
+    #[expect(clippy::mut_from_ref, reason = "invariant 1")]
+    fn stream(&self) -> &mut Stream {
+        // SAFETY: invariant 1; no reference is kept.
+        unsafe { &mut *self.stream.get() }
     }
 
     /// Decides how much may be in it. Returns `false` if nothing, because its share is too small.
@@ -153,17 +154,20 @@ impl Hand {
         is_served
     }
 
-    /// Takes one of the ready slots: where it begins, and whether it may have been used. Returns `None` if none is
-    /// ready.
+    /// Takes one of the ready slots. Returns `None` if none is ready, or no random number.
     #[inline]
-    pub fn take(&self) -> Option<(usize, bool)> {
-        let entry = self.bin.take(|n| self.below(n))?;
-        Some(Drawn(entry).get())
+    pub fn take(&self) -> Option<Drawn> {
+        // Without a call: the usual way of a request has no registers to save.
+        if !self.stream().has_some() {
+            return None;
+        }
+        self.bin.take(|n| self.stream().below_at_hand(n)).map(Drawn)
     }
 
-    /// Draws slots if none is ready. Returns `false` if there are none.
+    /// Sees to it that there is something to take. Returns `false` if there are no slots.
     #[inline]
     pub fn fill(self, class: usize, thread: usize) -> bool {
+        self.stream().fill();
         !self.bin.is_empty() || self.refill(class, thread)
     }
 
@@ -186,10 +190,10 @@ impl Hand {
         !self.bin.is_empty()
     }
 
-    /// Whether there is room for another freed block.
+    /// Whether there is room for another freed block, and a random number for it.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.bin.has_room()
+        self.bin.has_room() && self.stream().has_some()
     }
 
     /// Makes room if there is none, by handing half of what is ready over to the pools. Returns whether a slab is empty
@@ -197,13 +201,14 @@ impl Hand {
     #[inline(never)]
     pub fn make_room(self, class: usize) -> Option<bool> {
         let mut to = To::new(class);
-        (self.has_room() || self.bin.make_room(&mut to)).then_some(to.emptied)
+        self.stream().fill();
+        (self.bin.has_room() || self.bin.make_room(&mut to)).then_some(to.emptied)
     }
 
     /// Puts a freed block, for which there must be room, into quarantine. What comes out is ready.
     #[inline(always)]
     pub fn put(&self, at: usize) {
-        self.bin.put(Drawn::used(at).0, |n| self.below(n));
+        self.bin.put(Drawn::used(at).0, |n| self.stream().below_at_hand(n));
     }
 }
 

@@ -4,55 +4,65 @@
 use super::around::is_whole_around;
 use super::cache::{self, Hand};
 use super::place::PROCESS;
-use super::pool::Spot;
+use super::pool::{Pool, Spot};
 use super::shape::{ALL, CLASSES, TRAILER};
-use super::tags::{self, Tag};
+use super::slab::Drawn;
+use super::tags;
 use super::{SAME_PAGE, options, trailer};
 use crate::report;
 use crate::sharing;
 use crate::size_class::{TABLE_MAX as SMALL_MAX, exact_class_of};
 use crate::sync::Ordering;
-use core::ptr::null_mut;
 
-/// A block of `size` bytes, all zero, at a multiple of 16; null if none is at hand. `thread` is the number of the
+/// A slot that the thread had at hand.
+pub struct Ready {
+    drawn: Drawn,
+    class: usize,
+}
+
+impl Ready {
+    /// One of a thread's part for a class; `None` if there is none.
+    #[inline]
+    pub fn take(hand: Hand, class: usize) -> Option<Ready> {
+        Some(Ready { drawn: hand.take()?, class })
+    }
+
+    /// Makes a block of it, of `size` bytes that are all zero.
+    ///
+    /// # Safety
+    /// It must be the calling thread's, and must have room for so many.
+    #[inline]
+    pub unsafe fn begin(self, size: usize) -> *mut u8 {
+        let pool = PROCESS.pool(PROCESS.region_of(self.drawn.get().0));
+        // SAFETY: passed on.
+        unsafe { begin(pool, self.drawn, self.class, size) }
+    }
+}
+
+/// A slot for a block of `size` bytes at a multiple of 16; `None` if none is at hand. `thread` is the number of the
 /// calling thread's heap.
 #[inline]
-pub fn alloc_at_hand(size: usize, thread: usize) -> *mut u8 {
+pub fn at_hand(size: usize, thread: usize) -> Option<Ready> {
     if size.wrapping_sub(1) >= SMALL_MAX - TRAILER || options::whole() {
-        return null_mut();
+        return None;
     }
     let class = exact_class_of(size + TRAILER);
-    match cache::at_hand(class, thread) {
-        // SAFETY: the calling thread's, of a class with room for that many bytes.
-        Some(hand) => unsafe { take(hand, class, size) },
-        None => null_mut(),
-    }
+    Ready::take(cache::at_hand(class, thread)?, class)
 }
 
-/// A block of a slot that is at hand; null if none is.
+/// Makes a block of a small slot that was drawn.
 ///
 /// # Safety
-/// `hand` must be the calling thread's part for that class, whose slots must have room for `size` bytes.
+/// The slot must be the caller's alone, one of the pool, which is of that class, and with room for `size` bytes.
 #[inline(never)]
-pub unsafe fn take(hand: Hand, class: usize, size: usize) -> *mut u8 {
-    let Some((at, used)) = hand.take() else { return null_mut() };
-    let pool = PROCESS.pool(PROCESS.region_of(at));
-    // SAFETY: invariant 3 of `hardened::slab`: a slot of that pool that this thread has drawn or freed. It waited for
-    // this thread, and no thread has seen its block.
-    let tag = unsafe { begin(at, class, size, pool.spot_of_slot(at, class), used) };
-    tag.on(at) as *mut u8
-}
-
-/// Makes a block of a small slot that was drawn. Returns the tag that its pointer is to have.
-///
-/// # Safety
-/// The slot must be the caller's alone.
-#[inline]
-pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool) -> Tag {
+pub unsafe fn begin(pool: &Pool, drawn: Drawn, class: usize, size: usize) -> *mut u8 {
+    let (at, used) = drawn.get();
     let stride = ALL[class % CLASSES].stride as usize;
-    let tag = tags::hand_out(at, class, spot);
-    // SAFETY: passed on.
+    // SAFETY: invariant 3 of `hardened::slab`: a slot that this thread has drawn or freed. It waited for this thread,
+    // and no thread has seen its block.
     unsafe {
+        let spot = pool.spot_of_slot(at, class);
+        let tag = tags::hand_out(at, class, spot);
         // Before the check, so that a fresh page is faulted in once.
         let canary = spot.slab.header.canary.get();
         trailer::write(at + stride, canary, stride - TRAILER - size);
@@ -65,8 +75,8 @@ pub unsafe fn begin(at: usize, class: usize, size: usize, spot: Spot, used: bool
             report::written_after_free(at as *const u8);
         }
         tags::put_on(at, size, tag);
+        tag.on(at) as *mut u8
     }
-    tag
 }
 
 /// Whether `len` bytes of a slot that was not used since its pages came are zero. If it was used before that, a pointer

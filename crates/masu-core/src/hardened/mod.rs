@@ -52,7 +52,7 @@ mod tags;
 mod trailer;
 
 pub use alloc::alloc;
-pub use fast::{alloc_at_hand, free_at_hand};
+pub use fast::{at_hand, free_at_hand};
 pub use free::{Freed, free};
 pub use left::free_deferred;
 pub use moving::grow_by_moving;

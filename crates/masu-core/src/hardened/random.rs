@@ -1,7 +1,7 @@
 //! Random numbers that cannot be foreseen: ChaCha with eight rounds (D. J. Bernstein, 2008), keyed by the kernel.
 //!
 //! Each pool has a stream of its own, under its lock. It asks for a new key after [`LIFE`] blocks, and in a fork's
-//! child before the next number: all except 128 if a signal handler forked while one was drawn.
+//! child before the next number: all except one if a signal handler forked while that was drawn.
 
 use crate::sys::random;
 
@@ -33,14 +33,37 @@ impl Stream {
         }
     }
 
+    /// Whether a number is at hand.
+    #[inline]
+    pub fn has_some(&self) -> bool {
+        self.unused != 0
+    }
+
+    /// Makes numbers if none is at hand.
+    #[inline]
+    pub fn fill(&mut self) {
+        if !self.has_some() {
+            self.refill();
+        }
+    }
+
     /// A number below 2^16.
     #[inline]
     pub fn draw(&mut self) -> u16 {
-        if self.unused == 0 {
-            self.refill();
-        }
-        // Read once: a signal handler may renew the stream meanwhile.
-        let last = self.unused.wrapping_sub(1) % NUMBERS;
+        self.fill();
+        self.draw_at_hand()
+    }
+
+    /// A number below `n`, at most 2^16, of those at hand, of which there must be one.
+    #[inline(always)]
+    pub fn below_at_hand(&mut self, n: usize) -> usize {
+        (usize::from(self.draw_at_hand()) * n) >> 16
+    }
+
+    #[inline(always)]
+    fn draw_at_hand(&mut self) -> u16 {
+        // Read once: a signal handler may renew the stream meanwhile, which then stays so.
+        let last = self.unused.saturating_sub(1) % NUMBERS;
         self.unused = last;
         // SAFETY: one of so many halves of the words; any bytes are a number.
         unsafe { self.at_hand.as_ptr().cast::<u16>().add(last).read() }

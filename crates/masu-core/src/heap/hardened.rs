@@ -3,20 +3,19 @@
 use super::Role;
 use super::tls::current;
 use crate::{guard, hardened, prof};
-use core::ptr::null_mut;
 
-/// A block of `size` bytes, at a multiple of 16; null if it must be requested the long way.
+/// A block of `size` bytes, at a multiple of 16; `None` if it must be requested the long way.
 #[inline]
-pub fn alloc_hardened(size: usize) -> *mut u8 {
+pub fn alloc_hardened(size: usize) -> Option<*mut u8> {
     let heap = current();
     if heap.role.get() != Role::Thread || prof::rate() | guard::rate() != 0 {
-        return null_mut();
+        return None;
     }
-    let p = hardened::alloc_at_hand(size, heap.index.get() as usize);
-    if !p.is_null() {
-        heap.bytes.add(size as u64);
-    }
-    p
+    let ready = hardened::at_hand(size, heap.index.get() as usize)?;
+    // First, so that nothing is left to be done behind the call.
+    heap.bytes.add(size as u64);
+    // SAFETY: this thread's, for that many bytes.
+    Some(unsafe { ready.begin(size) })
 }
 
 /// Frees a block in a region of the hardened heap. Returns `false` if it must be freed the long
