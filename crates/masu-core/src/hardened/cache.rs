@@ -226,22 +226,32 @@ impl To {
     }
 }
 
-impl Taker for To {
+impl To {
+    /// Takes the lock of a region's pool.
     #[inline(never)]
-    fn reach(&mut self, entry: u64) -> bool {
-        let region = PROCESS.region_of(entry as usize);
-        if self.pool.is_none() || self.region != region {
-            // One lock at a time.
-            self.pool = None;
-            self.pool = PROCESS.pool(region).enter(self.class);
-            self.region = region;
-        }
+    fn enter(&mut self, region: usize) -> bool {
+        // One lock at a time.
+        self.pool = None;
+        self.pool = PROCESS.pool(region).enter(self.class);
+        self.region = region;
         self.pool.is_some()
     }
+}
 
+impl Taker for To {
+    #[inline]
+    fn reach(&mut self, entry: u64) -> bool {
+        let region = PROCESS.region_of(entry as usize);
+        self.pool.is_some() && self.region == region || self.enter(region)
+    }
+
+    #[inline]
     fn take(&mut self, entry: u64, has_waited: bool) {
         if let Some(pool) = &mut self.pool {
-            self.emptied |= pool.take_back(Drawn(entry).get().0, has_waited);
+            let at = Drawn(entry).get().0;
+            if !has_waited || !pool.keep_at_hand(at) {
+                self.emptied |= pool.take_back(at, has_waited);
+            }
         }
     }
 }

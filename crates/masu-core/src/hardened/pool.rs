@@ -295,9 +295,6 @@ impl Locked<'_> {
     pub fn take_back(&mut self, address: usize, has_waited: bool) -> bool {
         let Some(spot) = self.pool.spot(address, self.class) else { return false };
         let mut out = spot.block();
-        if has_waited && self.keep_at_hand(out) {
-            return false;
-        }
         if !has_waited {
             self.inner.quarantined += 1;
             out = self.inner.quarantine.pass(out, &mut self.inner.stream);

@@ -31,6 +31,9 @@ pub const MOST_ALIGN: usize = UNIT;
 pub const TRAILER: usize = 8;
 /// Most slots of a slab.
 pub const MOST_SLOTS: usize = 256;
+/// Most slots that a pool keeps at hand, and most bytes in them.
+pub const MOST_AT_HAND: usize = 256;
+const AT_HAND_BYTES: usize = 32 << 10;
 /// The longest slab.
 pub const MOST_SHIFT: u32 = 20;
 
@@ -54,6 +57,8 @@ pub struct Shape {
     pub words: u8,
     /// Bytes of a slab's metadata.
     pub metadata: u32,
+    /// Most slots that a pool keeps at hand for its threads.
+    pub at_hand: u16,
     /// 2^40 over the stride, rounded up.
     reciprocal: u64,
 }
@@ -95,12 +100,15 @@ const fn shape(stride: usize, shift: u32) -> Shape {
     let words = slots.div_ceil(64);
     // Slots of pages have a number each that says what was asked for.
     let asked = if stride > SMALL_MAX { slots.next_multiple_of(2) * 4 } else { 0 };
+    let at_hand = AT_HAND_BYTES / stride;
+    let at_hand = if at_hand > MOST_AT_HAND { MOST_AT_HAND } else { at_hand };
     Shape {
         stride: stride as u32,
         slots: slots as u16,
         shift: shift as u8,
         words: words as u8,
         metadata: (HEADER + slots.next_multiple_of(8) + 8 * words + asked) as u32,
+        at_hand: at_hand as u16,
         reciprocal: (1u64 << 40).div_ceil(stride as u64),
     }
 }

@@ -3,15 +3,17 @@
 //! back.
 
 use super::Locked;
+use crate::hardened::shape::MOST_AT_HAND as MOST;
 use crate::hardened::slab::Drawn;
+use crate::sync::Ordering;
 
-/// Most of them, and most bytes in them.
-const MOST: usize = 64;
-const MOST_BYTES: usize = 8 << 10;
+/// Slots begin at multiples of this.
+const UNIT_SHIFT: u32 = 4;
 
-/// The slots of a pool. All zero: none.
+/// The slots of a pool, by their distance from its start in units of 16 bytes: a region has up to 32 GiB. All zero:
+/// none.
 pub struct AtHand {
-    blocks: [u32; MOST],
+    slots: [u32; MOST],
     len: u32,
 }
 
@@ -20,58 +22,57 @@ impl AtHand {
     pub fn clear(&mut self) {
         self.len = 0;
     }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.len as usize % (MOST + 1)
-    }
 }
 
 impl Locked<'_> {
-    /// Keeps a slot. Returns `false` if there is no room.
+    /// Keeps a slot that has waited. Returns `false` if there is no room.
     #[inline]
-    pub(super) fn keep_at_hand(&mut self, block: u32) -> bool {
+    pub fn keep_at_hand(&mut self, address: usize) -> bool {
+        let start = self.pool.start.load(Ordering::Relaxed);
         let at_hand = &mut self.inner.at_hand;
-        let len = at_hand.len();
-        if len >= MOST_BYTES / (self.shape.stride.max(1) as usize) {
+        let len = at_hand.len;
+        if len >= u32::from(self.shape.at_hand) {
             return false;
         }
-        let Some(place) = at_hand.blocks.get_mut(len) else { return false };
-        *place = block;
-        at_hand.len += 1;
+        at_hand.slots[len as usize % MOST] = ((address - start) >> UNIT_SHIFT) as u32;
+        at_hand.len = len + 1;
         self.inner.quarantined += 1;
         true
     }
 
-    /// Draws as many as there are and as are wanted. Returns how many.
-    #[inline]
+    /// Draws as many as there are and as are wanted: neighbours here, at a random place. Returns how many.
     pub(super) fn draw_at_hand(&mut self, to: &mut [Drawn]) -> usize {
-        let mut drawn = 0;
-        for entry in to {
-            let Some(block) = self.take_at_hand() else { break };
-            *entry = Drawn::used(self.pool.address(block >> 8, block as usize & 0xff, self.shape));
-            drawn += 1;
-        }
-        drawn
-    }
-
-    /// One of them, at random.
-    #[inline]
-    fn take_at_hand(&mut self) -> Option<u32> {
+        let start = self.pool.start.load(Ordering::Relaxed);
         let at_hand = &mut self.inner.at_hand;
-        let last = at_hand.len().checked_sub(1)?;
-        let place = self.inner.stream.below(last + 1) % MOST;
-        let other = at_hand.blocks[last % MOST];
-        let block = core::mem::replace(&mut at_hand.blocks[place], other);
-        at_hand.len = last as u32;
-        self.inner.quarantined -= 1;
-        Some(block - 1)
+        let len = at_hand.len as usize;
+        let count = to.len().min(len);
+        if count == 0 {
+            return 0;
+        }
+        let left = len - count;
+        let first = self.inner.stream.below(left + 1);
+        let place = |n: usize| n % MOST;
+        for (n, to) in to.iter_mut().take(count).enumerate() {
+            let slot = at_hand.slots[place(first + n)] as usize;
+            *to = Drawn::used(start + (slot << UNIT_SHIFT));
+        }
+        // The last ones of the others take their places.
+        let behind = left.max(first + count);
+        for n in 0..len - behind {
+            at_hand.slots[place(first + n)] = at_hand.slots[place(behind + n)];
+        }
+        at_hand.len = left as u32;
+        self.inner.quarantined -= count;
+        count
     }
 
     /// Gives them back to their slabs.
     pub(super) fn give_back(&mut self) {
-        while let Some(block) = self.take_at_hand() {
-            self.free(block >> 8, block as usize & 0xff);
+        let mut slot = [Drawn::default()];
+        while self.draw_at_hand(&mut slot) != 0 {
+            // SAFETY: slots of this pool, whose lock is held.
+            let spot = unsafe { self.pool.spot_of_slot(slot[0].get().0, self.class) };
+            self.free(spot.index, spot.slot);
         }
     }
 }
