@@ -17,32 +17,35 @@ const LOOKED_AT: usize = 32;
 /// If slots are longer than this, those behind a freed one are not checked.
 const NEAR: usize = 64;
 
-/// A shorter [`look_around`]. Returns `false` if something is wrong, which [`look_around`] reports.
+/// A shorter [`look_around`], which is asked if something looks wrong.
 ///
 /// # Safety
 /// As for [`look_around`], of one of the process's own pools.
 #[inline]
-pub(super) unsafe fn is_whole_around(address: usize, class: usize, spot: Spot) -> bool {
+pub(super) unsafe fn check_around(address: usize, class: usize, spot: Spot) {
     let shape = &ALL[class % CLASSES];
-    let stride = shape.stride as usize;
-    // SAFETY: passed on; slots of the slab, of 32 bytes or more.
-    unsafe {
-        if stride < LOOKED_AT || spot.slot == 0 {
-            look_around_at(address);
-            return true;
-        }
-        let behind = spot.slot + 1;
-        is_whole(spot.slab, spot.slot - 1, stride, address - LOOKED_AT, true)
-            && (stride > NEAR
-                || behind >= usize::from(shape.slots)
-                || is_whole(spot.slab, behind, stride, address + stride, false))
+    let (stride, slab) = (shape.stride as usize, spot.slab);
+    let looks_wrong = |slot: usize, at: usize, is_end: bool| {
+        // SAFETY: passed on; slots of the slab, of 32 bytes or more.
+        unsafe { looks_wrong(slab, stride, at, LOOKED_AT, is_end, slab.state(slot).is_live()) }
+    };
+    let behind = spot.slot + 1;
+    if stride < LOOKED_AT
+        || spot.slot == 0
+        || looks_wrong(spot.slot - 1, address - LOOKED_AT, true)
+        || stride <= NEAR
+            && behind < usize::from(shape.slots)
+            && looks_wrong(behind, address + stride, false)
+    {
+        // SAFETY: passed on.
+        unsafe { look_around_at(address) };
     }
 }
 
-/// [`look_around`] for few callers, which need no [`Spot`] in memory for it.
+/// [`look_around`] for a caller that needs no [`Spot`] in memory for it.
 ///
 /// # Safety
-/// As for [`is_whole_around`].
+/// As for [`check_around`].
 #[inline(never)]
 unsafe fn look_around_at(address: usize) {
     if let Some((pool, class, spot)) = slot(&PROCESS, address) {
@@ -89,18 +92,24 @@ pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot
 unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
     // SAFETY: passed on.
     unsafe {
-        !looks_wrong(slab, stride, at, is_end, slab.state(slot).is_live())
+        !looks_wrong(slab, stride, at, LOOKED_AT.min(stride), is_end, slab.state(slot).is_live())
             || !is_damaged(slab, slot, stride, at, is_end)
     }
 }
 
-/// Whether such bytes are not as they should be, for a live slot or for another.
+/// Whether `len` such bytes are not as they should be, for a live slot or for another.
 ///
 /// # Safety
 /// As for [`is_whole`].
 #[inline]
-unsafe fn looks_wrong(slab: Slab, stride: usize, at: usize, is_end: bool, live: bool) -> bool {
-    let len = LOOKED_AT.min(stride);
+unsafe fn looks_wrong(
+    slab: Slab,
+    stride: usize,
+    at: usize,
+    len: usize,
+    is_end: bool,
+    live: bool,
+) -> bool {
     // Loaded after the state: a slab without blocks may have got a new canary.
     let canary = slab.header.canary.get();
     // SAFETY: passed on.
@@ -119,8 +128,9 @@ unsafe fn looks_wrong(slab: Slab, stride: usize, at: usize, is_end: bool, live: 
 #[cold]
 #[inline(never)]
 unsafe fn is_damaged(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
+    let len = LOOKED_AT.min(stride);
     // SAFETY: passed on.
-    slab.state(slot).is_damaged(&|live| unsafe { looks_wrong(slab, stride, at, is_end, live) })
+    slab.state(slot).is_damaged(&|live| unsafe { looks_wrong(slab, stride, at, len, is_end, live) })
 }
 
 /// Whether the end of the slab before a spot's is unharmed. A guard cannot have been written to.

@@ -25,6 +25,7 @@ use crate::ledger;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
 use core::cell::UnsafeCell;
+use core::hint::assert_unchecked;
 
 /// Most bytes of a class that are ready, unless that is fewer than [`LEAST_READY`] slots.
 const READY_BYTES: usize = 8 << 10;
@@ -94,8 +95,13 @@ pub fn at_hand(class: usize, thread: usize) -> Option<Hand> {
 /// An accessible one.
 #[inline]
 fn cache(thread: usize) -> &'static Cache {
-    // SAFETY: invariant 2, for a number below `OPEN`.
-    unsafe { &*(AT.load(Ordering::Relaxed) as *const Cache).add(thread) }
+    let at = AT.load(Ordering::Relaxed);
+    // SAFETY: invariant 2, for a number below `OPEN`, which was written after `AT`.
+    unsafe {
+        // Or the compiler tests it where a reference is optional.
+        assert_unchecked(at != 0);
+        &*(at as *const Cache).add(thread)
+    }
 }
 
 /// Makes a thread's cache accessible. Returns `false` if there is no room.

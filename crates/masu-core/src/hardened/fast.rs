@@ -1,7 +1,7 @@
 //! The common requests and frees: a slot that the thread has at hand, and a block that is as it should be. Everything
 //! else is left to [`alloc`](super::alloc) and [`free`](super::free), with nothing changed.
 
-use super::around::is_whole_around;
+use super::around::check_around;
 use super::cache::{self, Hand};
 use super::place::PROCESS;
 use super::pool::{Pool, Spot};
@@ -99,7 +99,7 @@ pub unsafe fn is_still_zero(at: usize, len: usize, spot: Spot) -> bool {
 #[inline(never)]
 pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     let (address, tag) = tags::split(p.addr());
-    // The end of the neighbour, which the program may not have touched for long, and which is waited for below.
+    // The end of the neighbour, which the program may not have touched for long.
     trailer::fetch(address - TRAILER);
     let region = PROCESS.region_of(address);
     let (pool, class) = (PROCESS.pool(region), region % CLASSES);
@@ -115,7 +115,7 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     unsafe {
         let slack = trailer::slack(address + stride, canary, stride)?;
         let bytes = stride - TRAILER - slack;
-        if !trailer::is_slack_zero(address + stride, slack) || !is_whole_around(address, class, spot) {
+        if !trailer::is_slack_zero(address + stride, slack) {
             return None;
         }
         // Before it is zeroed: of two frees at once, the late one changes nothing.
@@ -125,6 +125,8 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
         trailer::clear(address, stride);
         state.rest(live);
         hand.put(address);
+        // At last: its line may be waited for.
+        check_around(address, class, spot);
         Some(bytes)
     }
 }

@@ -15,6 +15,7 @@
 use super::shape::{HEADER, Shape};
 use super::state::{Canary, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use core::hint::assert_unchecked;
 
 /// The part that all slabs have.
 #[repr(C)]
@@ -69,7 +70,11 @@ impl Slab {
     #[inline]
     pub unsafe fn at(metadata: usize, shape: &'static Shape) -> Slab {
         // SAFETY: as the caller says; zero is a valid header.
-        Slab { header: unsafe { &*(metadata as *const Header) }, shape }
+        unsafe {
+            // Or the compiler tests it where a slab is optional.
+            assert_unchecked(metadata != 0);
+            Slab { header: &*(metadata as *const Header), shape }
+        }
     }
 
     /// Where something behind the header is.

@@ -236,20 +236,31 @@ pub unsafe fn is_slot_zero(at: usize, stride: usize) -> bool {
     }
 }
 
-/// [`is_zero`] of the `slack` bytes before the trailer of the slot that ends at `end`: of few bytes without a call.
+/// [`is_zero`] of the `slack` bytes before the trailer of the slot that ends at `end`: nearly always few.
 ///
 /// # Safety
 /// As for [`first_not_zero`], and the slot must be whole lines of 16 bytes.
 #[inline(always)]
 pub unsafe fn is_slack_zero(end: usize, slack: usize) -> bool {
-    // SAFETY: passed on.
+    let from = end - TRAILER - slack;
+    // SAFETY: passed on; any bytes are a number, or a line.
     unsafe {
-        if slack > 8 {
-            return is_zero(end - TRAILER - slack, slack);
+        let word = |at: usize| (at as *const u64).read_unaligned();
+        if slack <= 8 {
+            // In two steps: all 64 bits may have to go.
+            let half = 4 * (8 - slack);
+            return u64::from_le(word(end - 2 * TRAILER)) >> half >> half == 0;
         }
-        // In two steps: all 64 bits may have to go.
-        let half = 4 * (8 - slack);
-        u64::from_le(((end - 2 * TRAILER) as *const u64).read()) >> half >> half == 0
+        if slack <= LINE_BYTES {
+            return word(from) | word(end - 2 * TRAILER) == 0;
+        }
+        let mut or = (from as *const Line).read_unaligned();
+        let mut at = (from + LINE_BYTES) & !(LINE_BYTES - 1);
+        while at < end - LINE_BYTES {
+            or = or_line(or, at as *const Line);
+            at += LINE_BYTES;
+        }
+        is_zero_line(or) && word(end - 2 * TRAILER) == 0
     }
 }
 
