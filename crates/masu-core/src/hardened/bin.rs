@@ -188,9 +188,12 @@ impl Bin {
         if !self.hand_over(0, to) {
             return false;
         }
-        for number in [&self.batch, &self.most, &self.drawn_len, &self.queue_len, &self.next] {
-            number.set(0);
-        }
+        // Not a loop over references, each of which would be stored first.
+        self.batch.set(0);
+        self.most.set(0);
+        self.drawn_len.set(0);
+        self.queue_len.set(0);
+        self.next.set(0);
         true
     }
 }

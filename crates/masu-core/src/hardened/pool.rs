@@ -193,7 +193,7 @@ impl Pool {
         if index >= self.used.load(Ordering::Acquire) as usize {
             return None;
         }
-        let (slot, within) = shape.slot(offset & (shape.slab() - 1));
+        let (slot, within) = shape.slot(offset - (index << shape.shift));
         let slab = self.slab(index as u32, shape);
         (slot < usize::from(shape.slots)).then_some(Spot {
             slab,
@@ -212,8 +212,9 @@ impl Pool {
         let shape = &ALL[class % CLASSES];
         // Relaxed: whoever found the slot has seen both words, and `used`.
         let offset = address - self.start.load(Ordering::Relaxed);
-        let (slot, within) = shape.slot(offset & (shape.slab() - 1));
-        let index = (offset >> shape.shift) as u32;
+        let index = offset >> shape.shift;
+        let (slot, within) = shape.slot(offset - (index << shape.shift));
+        let index = index as u32;
         debug_assert!(index < self.used.load(Ordering::Relaxed) && within == 0);
         Spot { slab: self.slab(index, shape), index, slot, within }
     }

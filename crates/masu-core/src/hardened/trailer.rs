@@ -78,20 +78,19 @@ pub fn fetch(at: usize) {
 pub unsafe fn clear(at: usize, stride: usize) {
     // SAFETY: passed on. Other threads may look at the trailer, which is a word by itself.
     unsafe {
-        let (line, last) = (at as *mut u128, stride / 16 - 1);
+        let (len, last) = (stride - LINE_BYTES, at + stride - LINE_BYTES);
         if tags::is_on() {
-            tags::wipe(at, last * 16);
+            tags::wipe(at, len);
         } else if stride > INLINE {
-            clear_long(at, last * 16);
+            clear_long(at, len);
         } else {
             // Each by itself, or the compiler makes a call of the loop.
-            let zero = |n: usize| line.add(n).cast::<Line>().write_volatile(LINE);
-            each_line(last, zero);
+            each_line(at, len, |at| (at as *mut Line).write_volatile(LINE));
         }
-        line.add(last).cast::<u64>().write(0);
+        (last as *mut u64).write(0);
         wipe(at + stride);
         if tags::is_on() {
-            tags::set(at + last * 16, 16, Tag::NONE);
+            tags::set(last, LINE_BYTES, Tag::NONE);
         }
     }
 }
@@ -104,24 +103,30 @@ unsafe fn clear_long(at: usize, len: usize) {
     unsafe { (at as *mut u8).write_bytes(0, len) };
 }
 
-/// Does something to each of that many lines: four at once, some of them twice in the end. A branch for each takes
+/// Does something at each line of `len` bytes: four at once, some of them twice in the end. A branch for each takes
 /// longer.
 #[inline(always)]
-fn each_line(count: usize, mut act: impl FnMut(usize)) {
-    let Some(last) = count.checked_sub(4) else { return (0..count).for_each(act) };
-    // Not a loop, which the compiler would leave one.
-    let mut four = |n| {
-        act(n);
-        act(n + 1);
-        act(n + 2);
-        act(n + 3);
-    };
-    let mut n = 0;
-    while n < last {
-        four(n);
-        n += 4;
+fn each_line(at: usize, len: usize, mut act: impl FnMut(usize)) {
+    let (mut from, end) = (at, at + len);
+    if len < AT_ONCE {
+        while from < end {
+            act(from);
+            from += LINE_BYTES;
+        }
+        return;
     }
-    four(last);
+    // Not a loop, which the compiler would leave one.
+    let mut four = |at| {
+        act(at);
+        act(at + LINE_BYTES);
+        act(at + 2 * LINE_BYTES);
+        act(at + 3 * LINE_BYTES);
+    };
+    while from < end - AT_ONCE {
+        four(from);
+        from += AT_ONCE;
+    }
+    four(end - AT_ONCE);
 }
 
 /// Zeroes whole words, many of them.
@@ -226,13 +231,12 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
 /// As for [`first_not_zero`], and the slot must be whole lines of 16 bytes.
 #[inline(always)]
 pub unsafe fn is_slot_zero(at: usize, stride: usize) -> bool {
-    let last = stride / LINE_BYTES - 1;
+    let len = stride - LINE_BYTES;
     // SAFETY: passed on; any bytes are a number. The last line's second word is the trailer.
     unsafe {
-        let line = |n: usize| (at as *const Line).add(n);
         let mut or = LINE;
-        each_line(last, |n| or = or_line(or, line(n)));
-        is_zero_line(or) && line(last).cast::<u64>().read() == 0
+        each_line(at, len, |at| or = or_line(or, at as *const Line));
+        is_zero_line(or) && ((at + len) as *const u64).read() == 0
     }
 }
 
