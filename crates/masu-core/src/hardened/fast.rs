@@ -103,12 +103,19 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     trailer::fetch(address - TRAILER);
     let region = PROCESS.region_of(address);
     let (pool, class) = (PROCESS.pool(region), region % CLASSES);
+    let stride = ALL[class % CLASSES].stride as usize;
+    // What is zeroed below, behind loads that are waited for, and with threads behind a locked instruction.
+    trailer::fetch_to_write(address);
+    if stride > 128 {
+        // From three lines on the processor sees that the rest follows.
+        trailer::fetch_to_write(address + 64);
+        trailer::fetch_to_write(address + 128);
+    }
     let hand = cache::at_hand(class, thread).filter(Hand::has_room)?;
     let spot = pool.spot(address, class)?;
     let state = spot.slab.state(spot.slot);
     let live = state.live().filter(|&live| spot.within == 0 && tags::fits(tag, live, class))?;
     let _unchecked = tags::unchecked();
-    let stride = ALL[class % CLASSES].stride as usize;
     let canary = spot.slab.header.canary.get();
     // SAFETY: passed on: a live block of the caller's, and invariant 3 of `hardened::slab`: with its slack and its
     // trailer.
