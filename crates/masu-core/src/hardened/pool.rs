@@ -212,9 +212,8 @@ impl Pool {
         let shape = &ALL[class % CLASSES];
         // Relaxed: whoever found the slot has seen both words, and `used`.
         let offset = address - self.start.load(Ordering::Relaxed);
-        let index = offset >> shape.shift;
-        let (slot, within) = shape.slot(offset - (index << shape.shift));
-        let index = index as u32;
+        let (slot, within) = shape.slot(offset & (shape.slab() - 1));
+        let index = (offset >> shape.shift) as u32;
         debug_assert!(index < self.used.load(Ordering::Relaxed) && within == 0);
         Spot { slab: self.slab(index, shape), index, slot, within }
     }
