@@ -8,7 +8,7 @@
 //! ```text
 //!   pool  ─▶ a slab with room, some slots at random ─▶ the thread's cache
 //!   alloc ─▶ class ─▶ a slot of the thread's cache ─▶ is it still zero? ─▶ trailer
-//!   free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ neighbours whole? ─▶ zeroed
+//!   free  ─▶ region ─▶ pool, slab, slot: live? ─▶ trailer and slack whole? ─▶ zeroed; neighbours whole?
 //!         ─▶ quarantine in the thread's cache: a random place, then a queue ─▶ a free slot there, or its pool's
 //! ```
 //!

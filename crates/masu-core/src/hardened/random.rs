@@ -1,7 +1,7 @@
 //! Random numbers that cannot be foreseen: ChaCha with eight rounds (D. J. Bernstein, 2008), keyed by the kernel.
 //!
 //! Each pool has a stream of its own, under its lock. It asks for a new key after [`LIFE`] blocks, and in a fork's
-//! child before the next number: all except one if a signal handler forked while that was drawn.
+//! child before the next number: all except 128 if a signal handler forked while one was drawn.
 
 use crate::sys::random;
 
@@ -62,7 +62,7 @@ impl Stream {
 
     #[inline(always)]
     fn draw_at_hand(&mut self) -> u16 {
-        // Read once: a signal handler may renew the stream meanwhile, which then stays so.
+        // Read once: a signal handler may renew the stream meanwhile. One that was renewed stays so.
         let last = self.unused.saturating_sub(1) % NUMBERS;
         self.unused = last;
         // SAFETY: one of so many halves of the words; any bytes are a number.
