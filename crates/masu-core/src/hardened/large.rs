@@ -258,16 +258,16 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     let whole = entry.whole || resident == pages.len() && entry.more == 0;
     // SAFETY: passed on.
     unsafe {
-        let mut at = entry.address;
-        for run in pages.chunk_by(|a, b| a & 1 == b & 1) {
-            let bytes = run.len() * UNIT;
-            if run.iter().all(|page| page & 1 != 0) {
-                trailer::zero(at, bytes);
-            } else if !mem::discard(at, bytes) {
+        let (mut at, mut rest) = (entry.address, &pages[..]);
+        while let Some(first) = rest.first().map(|page| page & 1) {
+            let run = rest.iter().take_while(|page| *page & 1 == first).count();
+            if first != 0 {
+                trailer::zero(at, run * UNIT);
+            } else if !mem::discard(at, run * UNIT) {
                 // These may have been swapped out.
                 return None;
             }
-            at += bytes;
+            (at, rest) = (at + run * UNIT, rest.get(run..).unwrap_or_default());
         }
         mem::protect(entry.address, len, false).then_some(whole)
     }
