@@ -280,8 +280,7 @@ impl Outbox {
         }
         let most = self.most(class);
         if most == 1 {
-            heap.counters.remote_frees.add(1);
-            heap.bytes.sub(size_of_class(class) as u64);
+            self.count(Some(heap), 1, size_of_class(class));
             let at = sixteenths(block);
             // SAFETY: passed on: a freed block of the span, which is given up here.
             let released = unsafe {

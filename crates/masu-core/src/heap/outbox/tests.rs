@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Delay;
+use crate::heap::tls::current;
 use crate::own_process::alone;
 use crate::size_class::SMALL_MAX;
 use crate::span::{remote, span_of};
@@ -103,6 +104,28 @@ fn a_chain_stays_while_blocks_go_out_that_are_chains_by_themselves() {
                 unsafe { dealloc(block) };
             }
             assert_eq!(pending(blocks.one), before, "another span's block sent it");
+        });
+    });
+}
+
+/// The next block that goes out counts what the purge has sent, whatever its length.
+#[test]
+fn a_block_that_is_a_chain_by_itself_counts_what_the_purge_has_sent() {
+    alone!(a_block_that_is_a_chain_by_itself_counts_what_the_purge_has_sent, || {
+        // No purge comes by itself.
+        settings::set_decay(Delay::Millis(3_600_000));
+        beside_a_sleeper(1, SMALL_MAX, |blocks| {
+            let heap = current();
+            let before = heap.counters.remote_frees.get();
+            // SAFETY: live blocks, freed once.
+            unsafe { dealloc(blocks.one) };
+            let inside = heap.outbox.holder.enter();
+            // As the purge does.
+            heap.outbox.send_all(None);
+            drop(inside);
+            // SAFETY: as above.
+            unsafe { dealloc(blocks.others[0]) };
+            assert_eq!(heap.counters.remote_frees.get() - before, 2);
         });
     });
 }
