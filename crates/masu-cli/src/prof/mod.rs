@@ -62,7 +62,7 @@ Examples:
   masu prof -p PID --growth --for 10m       what it allocates in ten minutes and still uses at the end
   masu prof -p PID --retained               the code whose blocks keep free memory resident
   masu prof -o out.html -- ./server         a flame graph
-  masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Pyroscope …
+  masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Perfetto …
   masu prof --leaks -- ./server             what was still in use at the end
   masu prof --leaks --rate 1 --most 1MiB -- ./test    fail if that is more than 1 MiB
   masu prof --raw a.prof -- ./server        save the profile, to show it later:
