@@ -211,16 +211,27 @@ pub fn remove(address: usize) {
 pub fn usable(address: usize) -> Option<usize> {
     let area = Area::get()?;
     let _guard = LOCK.enter()?;
-    let mut at = head_of(area, address).load(Ordering::Relaxed);
-    // SAFETY: under the lock, chains consist of records in use (invariant 1), whose sites exist.
+    // SAFETY: under the lock; a record in use has a site.
     unsafe {
-        while at != 0 {
-            let record = *area.record(at - 1);
-            if record.address == address {
-                return Some(size_of_kind((*area.site(record.site)).kind) as usize);
-            }
-            at = record.next;
+        let (_, at) = find(area, address)?;
+        let site = (*area.record(at - 1)).site;
+        Some(size_of_kind((*area.site(site)).kind) as usize)
+    }
+}
+
+/// A block's record and the one before it in its chain, by their numbers from 1 on; 0: the chain's head.
+///
+/// # Safety
+/// The lock must be held.
+unsafe fn find(area: Area, address: usize) -> Option<(u32, u32)> {
+    let (mut before, mut at) = (0, head_of(area, address).load(Ordering::Relaxed));
+    while at != 0 {
+        // SAFETY: under the lock, chains consist of records in use (invariant 1).
+        let record = unsafe { &*area.record(at - 1) };
+        if record.address == address {
+            return Some((before, at));
         }
+        (before, at) = (at, record.next);
     }
     None
 }
@@ -336,38 +347,28 @@ fn grow(area: Area) {
 
 /// Takes out a block's record, if it has one.
 pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
-    let head = head_of(area, address);
-    let mut before = 0;
-    let mut at = head.load(Ordering::Relaxed);
-    // SAFETY: under the lock, chains consist of records in use (invariant 1), whose sites exist.
+    // SAFETY: under the lock; a record in use has a site.
     unsafe {
-        while at != 0 {
-            let record = area.record(at - 1);
-            if (*record).address != address {
-                before = at;
-                at = (*record).next;
-                continue;
-            }
-            match before {
-                0 => head.store((*record).next, Ordering::Relaxed),
-                _ => (*area.record(before - 1)).next = (*record).next,
-            }
-            let (objects, bytes) = ((*record).objects, (*record).bytes);
-            let s = &mut *area.site((*record).site);
-            peak::put_aside(s);
-            s.live.sub(objects, bytes);
-            let age = time::now_ms().saturating_sub((*record).born);
-            let lived = (u128::from(objects) * u128::from(age)) >> ONE.trailing_zeros();
-            s.lived = s.lived.saturating_add(lived as u64);
-            peak::sub(bytes);
-            LIVE.fetch_sub(1, Ordering::Relaxed);
-            let taken = *record;
-            (*record).address = 0;
-            (*record).next = FREE.swap(at as usize, Ordering::Relaxed) as u32;
-            return Some(taken);
+        let (before, at) = find(area, address)?;
+        let record = area.record(at - 1);
+        match before {
+            0 => head_of(area, address).store((*record).next, Ordering::Relaxed),
+            _ => (*area.record(before - 1)).next = (*record).next,
         }
+        let (objects, bytes) = ((*record).objects, (*record).bytes);
+        let s = &mut *area.site((*record).site);
+        peak::put_aside(s);
+        s.live.sub(objects, bytes);
+        let age = time::now_ms().saturating_sub((*record).born);
+        let lived = (u128::from(objects) * u128::from(age)) >> ONE.trailing_zeros();
+        s.lived = s.lived.saturating_add(lived as u64);
+        peak::sub(bytes);
+        LIVE.fetch_sub(1, Ordering::Relaxed);
+        let taken = *record;
+        (*record).address = 0;
+        (*record).next = FREE.swap(at as usize, Ordering::Relaxed) as u32;
+        Some(taken)
     }
-    None
 }
 
 /// An unused record. Under the lock.
