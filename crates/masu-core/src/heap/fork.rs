@@ -203,11 +203,10 @@ fn give_back_borrowed(heap: &Heap, class: usize, bin: *mut Block) {
         at = unsafe { (*at).next };
     }
     for block in blocks.into_iter().take_while(|block| !block.is_null()) {
-        let at = span::sixteenths(block);
         // SAFETY: a block that no live object occupies: it was in the bin of a thread that does not exist here.
         unsafe {
             Block::make_free(block, null_mut());
-            free::push(Some(heap), span::span_at(block.cast()), class, (at, at), 1);
+            free::push_one(Some(heap), span::span_at(block.cast()), class, block);
         }
     }
 }

@@ -138,7 +138,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
             heap.counters.remote_frees.add(1);
             heap.bytes.sub(entry.block_size() as u64);
         }
-        push(heap, span, class, (span::sixteenths(block), span::sixteenths(block)), 1)
+        push_one(heap, span, class, block)
     };
     if let Some(heap) = heap {
         shared_arena::sent(heap, class, 1);
@@ -185,6 +185,22 @@ pub(super) unsafe fn push(
             take_over(heap, span, class, ends, n, chain, listed)
         },
     }
+}
+
+/// [`push`] of one block.
+///
+/// # Safety
+/// As for [`push`].
+#[inline(always)]
+pub(super) unsafe fn push_one(
+    heap: Option<&Heap>,
+    span: u32,
+    class: usize,
+    block: *mut Block,
+) -> bool {
+    let at = span::sixteenths(block);
+    // SAFETY: passed on.
+    unsafe { push(heap, span, class, (at, at), 1) }
 }
 
 /// Links the last of the blocks between the ends to the one at an offset / 16, or to none.

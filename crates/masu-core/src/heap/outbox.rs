@@ -20,14 +20,14 @@
 #[path = "outbox/slot.rs"]
 mod slot;
 
-use super::free::push;
+use super::free::{push, push_one};
 use super::{Heap, arena, processor_cache, shared_arena, table};
 use crate::holder::{Holder, Total};
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, size_of_class};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::span::MARK;
-use crate::span::{Block, page_map, sixteenths};
+use crate::span::{Block, page_map};
 use crate::sync::{Cell, Ordering, array_of, const_unless_loom, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
 use core::mem::offset_of;
@@ -281,11 +281,10 @@ impl Outbox {
         let most = self.most(class);
         if most == 1 {
             self.count(Some(heap), 1, size_of_class(class));
-            let at = sixteenths(block);
             // SAFETY: passed on: a freed block of the span, which is given up here.
             let released = unsafe {
                 Block::mark(block);
-                push(Some(heap), span, class, (at, at), 1)
+                push_one(Some(heap), span, class, block)
             };
             drop(inside);
             return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
