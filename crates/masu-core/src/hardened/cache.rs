@@ -230,9 +230,7 @@ impl To {
     fn new(class: usize) -> Self {
         To { class, region: 0, pool: None, emptied: false }
     }
-}
 
-impl To {
     /// Takes the lock of a region's pool.
     #[inline(never)]
     fn enter(&mut self, region: usize) -> bool {

@@ -222,9 +222,8 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     let word = |at: usize| unsafe { (at as *const u64).read_unaligned() };
     let end = at + len;
     if len < LINE_BYTES {
-        // Two words, or the last bytes of one, if there are any. In two steps: all 64 bits may have to go.
-        let half = 4 * (8 - len.min(8));
-        return u64::from_le(word(at.min(end - 8)) | word(end - 8)) >> half >> half == 0;
+        // Two words, or the last bytes of one, if there are any.
+        return is_end_zero(word(at.min(end - 8)) | word(end - 8), len.min(8));
     }
     let line = |from: usize, n: usize| from + n * LINE_BYTES;
     let (mut or, mut from, last) = (LINE, at, end - LINE_BYTES);
@@ -237,6 +236,14 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     let lines = [from.min(last), line(from, 1).min(last), line(from, 2).min(last), last];
     // SAFETY: passed on: lines from `at` on, the last of which ends at the end.
     is_zero_line(unsafe { or_of(or, lines) })
+}
+
+/// Whether the last `len` bytes of a word in memory are zero.
+#[inline(always)]
+fn is_end_zero(word: u64, len: usize) -> bool {
+    // In two steps: all 64 bits may have to go.
+    let half = 4 * (8 - len);
+    u64::from_le(word) >> half >> half == 0
 }
 
 /// [`is_zero`] of a slot of `stride` bytes up to its trailer.
@@ -265,9 +272,7 @@ pub unsafe fn is_slack_zero(end: usize, slack: usize) -> bool {
     unsafe {
         let word = |at: usize| (at as *const u64).read_unaligned();
         if slack <= 8 {
-            // In two steps: all 64 bits may have to go.
-            let half = 4 * (8 - slack);
-            return u64::from_le(word(end - 2 * TRAILER)) >> half >> half == 0;
+            return is_end_zero(word(end - 2 * TRAILER), slack);
         }
         if slack <= LINE_BYTES {
             return word(from) | word(end - 2 * TRAILER) == 0;

@@ -2,11 +2,12 @@
 
 use super::*;
 
+#[repr(align(16))]
+struct Aligned<T>(T);
+
 #[test]
 fn a_trailer_says_its_slack_and_every_changed_bit_is_seen() {
-    #[repr(align(16))]
-    struct Slot([u64; 16]);
-    let mut whole = Slot([0; 16]);
+    let mut whole = Aligned([0u64; 16]);
     let slot = &mut whole.0;
     let (end, stride) = (slot.as_ptr().addr() + 128, 128);
     let canary = canary(0x0123_4567_89ab_cdef);
@@ -54,10 +55,8 @@ fn the_first_byte_that_is_not_zero_is_found() {
 
 #[test]
 fn a_slot_of_any_length_is_cleared_and_its_neighbours_are_not() {
-    #[repr(align(16))]
-    struct Slots([u64; 84]);
     for stride in (16..=640).step_by(16) {
-        let mut slots = Slots([!0; 84]);
+        let mut slots = Aligned([!0u64; 84]);
         // SAFETY: the test's own memory.
         unsafe { clear(slots.0.as_mut_ptr().addr() + 16, stride) };
         let (slot, behind) = slots.0[2..].split_at(stride / 8);
@@ -68,10 +67,8 @@ fn a_slot_of_any_length_is_cleared_and_its_neighbours_are_not() {
 
 #[test]
 fn every_byte_of_a_slot_and_of_its_slack_is_looked_at_and_no_other() {
-    #[repr(align(16))]
-    struct Slots([u8; 672]);
     for stride in (16..=640).step_by(16) {
-        let mut slots = Slots([!0; 672]);
+        let mut slots = Aligned([!0u8; 672]);
         let (at, room) = (slots.0.as_ptr().addr() + 16, stride - TRAILER);
         slots.0[16..16 + room].fill(0);
         // SAFETY: the test's own memory.
