@@ -14,9 +14,11 @@ use super::{
 use crate::deferred;
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Wrong};
+use crate::size_class::size_of_class;
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
 use crate::sync::Ordering;
+use crate::tuning::CLAIMED_EARLY;
 use core::ptr::null_mut;
 
 /// Frees a small block on the heap's own behalf. Returns what is released.
@@ -203,6 +205,33 @@ pub(super) unsafe fn push_one(
     unsafe { push(heap, span, class, (at, at), 1) }
 }
 
+/// Takes over a span without an owner that has room, for the sake of a freed block of it, so that the thread's further
+/// frees into it are local: if the heap has few partial spans of the class. Returns whether a purge may have something to
+/// do now, or `None` if nothing has changed.
+///
+/// # Safety
+/// As for [`push`].
+pub(super) unsafe fn claim_early(
+    heap: &Heap,
+    span: u32,
+    class: usize,
+    block: *mut Block,
+) -> Option<bool> {
+    if heap.partial(class).len() >= CLAIMED_EARLY || !keeps(heap, class) {
+        return None;
+    }
+    // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
+    let chain = unsafe { span::remote(span) }.claim()?;
+    heap.counters.remote_frees.add(1);
+    heap.bytes.sub(size_of_class(class) as u64);
+    let at = span::sixteenths(block);
+    // SAFETY: passed on; invariant 2 of `span::remote`: the claim made this thread the span's owner.
+    unsafe {
+        Block::mark(block);
+        Some(take_over(Some(heap), span, class, (at, at), 1, chain, true))
+    }
+}
+
 /// Links the last of the blocks between the ends to the one at an offset / 16, or to none.
 ///
 /// # Safety
@@ -219,7 +248,7 @@ unsafe fn link_last(span: u32, ends: (u32, u32), head: Option<u32>) {
 /// chain.
 ///
 /// # Safety
-/// As for [`push`], which must have made this thread the span's owner.
+/// As for [`push`], which must have made this thread the span's owner, or a claim has.
 #[cold]
 #[inline(never)]
 unsafe fn take_over(

@@ -20,7 +20,7 @@
 #[path = "outbox/slot.rs"]
 mod slot;
 
-use super::free::{push, push_one};
+use super::free::{claim_early, push, push_one};
 use super::{Heap, arena, processor_cache, shared_arena, table};
 use crate::holder::{Holder, Total};
 use crate::region::GRANULE;
@@ -70,12 +70,18 @@ shared_static! {
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 const AT: usize = offset_of!(Heap, outbox);
 
-/// Whether a span, of which a block exists, is a first-class heap's. Whatever it was when a slot had its last chain, it
-/// may be something else by now.
+/// The owner of a span, of which a block exists. Whatever it was when a slot had its last chain, it may be something
+/// else by now.
 #[inline(always)]
-fn is_of_arena(span: u32) -> bool {
+fn owner_of(span: u32) -> u32 {
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
-    arena::by_id(unsafe { page_map(span) }.owner.load(Ordering::Relaxed)).is_some()
+    unsafe { page_map(span) }.owner.load(Ordering::Relaxed)
+}
+
+/// Whether an owner is none, or a first-class heap.
+#[inline(always)]
+fn is_no_thread(owner: u32) -> bool {
+    owner == 0 || arena::by_id(owner).is_some()
 }
 
 /// The result of [`Outbox::add`].
@@ -217,7 +223,7 @@ impl Outbox {
         } else if most == 1
             || outbox.is_oversubscribed()
             || !outbox.holder.holds()
-            || is_of_arena(span)
+            || is_no_thread(owner_of(span))
         {
             drop(inside);
             // SAFETY: passed on.
@@ -268,7 +274,8 @@ impl Outbox {
             drop(inside);
             return Some(settle(heap, whole));
         }
-        if is_of_arena(span) {
+        let owner = owner_of(span);
+        if owner != 0 && is_no_thread(owner) {
             return None;
         }
         if many != self.is_oversubscribed() {
@@ -286,6 +293,13 @@ impl Outbox {
                 Block::mark(block);
                 push_one(Some(heap), span, class, block)
             };
+            drop(inside);
+            return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
+        }
+        // SAFETY: passed on.
+        if owner == 0
+            && let Some(released) = unsafe { claim_early(heap, span, class, block) }
+        {
             drop(inside);
             return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
         }

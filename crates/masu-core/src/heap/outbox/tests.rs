@@ -129,3 +129,26 @@ fn a_block_that_is_a_chain_by_itself_counts_what_the_purge_has_sent() {
         });
     });
 }
+
+#[test]
+fn the_first_free_takes_over_a_span_with_room_that_nobody_owns() {
+    alone!(the_first_free_takes_over_a_span_with_room_that_nobody_owns, || {
+        const LONG: usize = 4000;
+        // SAFETY: a block that no other code knows. The thread now has a heap.
+        unsafe { dealloc(alloc(LONG)) };
+        let made = thread::spawn(|| {
+            let blocks: Vec<_> = (0..2 * GRANULE / LONG).map(|_| alloc(LONG)).collect();
+            // SAFETY: a live block, freed once. It lies in a full span, which is partial now.
+            unsafe { dealloc(blocks[0]) };
+            blocks.into_iter().skip(1).map(|p| p as usize).collect::<Vec<_>>()
+        });
+        let blocks = made.join().expect("it ends");
+        let owner = || owner_of(span_of(region::offset(blocks[0] as *const u8)));
+        assert_eq!(owner(), 0);
+        // SAFETY: live blocks, freed once.
+        unsafe { dealloc(blocks[0] as *mut u8) };
+        assert_eq!(owner(), super::super::tls::current().id.get());
+        // SAFETY: as above.
+        blocks.into_iter().skip(1).for_each(|p| unsafe { dealloc(p as *mut u8) });
+    });
+}
