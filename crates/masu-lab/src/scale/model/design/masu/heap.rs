@@ -231,6 +231,12 @@ impl Outbox {
         out
     }
 
+    /// Whether it has a chain of a span, in a process that is not oversubscribed.
+    pub fn has_chain_of(&self, span: u32) -> bool {
+        let slot = &self.slots[span as usize % SLOTS];
+        slot.span == span && !slot.blocks.is_empty()
+    }
+
     /// All that is in it.
     pub fn drain(&mut self) -> Vec<Chain> {
         let all = self.slots.iter_mut().map(std::mem::take);

@@ -3,8 +3,8 @@
 
 use masu_core::control;
 use masu_core::rules::{
-    GIVEN_UP_AT_ONCE, LEFT_FREE, LITTLE_CARVED, Mode, NEAR_LOOKED_AT, PURGED_AT_ONCE,
-    SPARSE_PER_PAGE, capacity, threshold,
+    CLAIMED_EARLY, GIVEN_UP_AT_ONCE, LEFT_FREE, LITTLE_CARVED, Mode, NEAR_LOOKED_AT,
+    PURGED_AT_ONCE, SPARSE_PER_PAGE, capacity, threshold,
 };
 use masu_core::size_class::{LAST_CLASS, UNIT, size_of_class};
 
@@ -35,6 +35,14 @@ impl Masu {
             if !self.pages.homes.has_heap(thread) {
                 return self.send(caller, Chain::of(span as u32, vec![place as u16]));
             }
+            if self.claims_early(thread, span) {
+                caller.execute(SEND);
+                caller.atomic(&mut self.spans[span].word);
+                self.spans[span].chain.push(place as u16);
+                self.claim(caller, span as u32);
+                self.look_at_free(caller);
+                return self.sent(caller, class, 1);
+            }
             self.count_outbox(caller, true);
             let outbox = &mut self.heaps[thread].outbox;
             let out = outbox.put(span as u32, class, place as u16, self.oversubscribed);
@@ -59,6 +67,17 @@ impl Masu {
             }
             _ => {}
         }
+    }
+
+    /// Whether a heap takes over a span at its thread's first free into it.
+    fn claims_early(&self, heap: usize, span: usize) -> bool {
+        let (s, heap_of) = (&self.spans[span], &self.heaps[heap]);
+        s.owner.is_none()
+            && s.listed
+            && !self.oversubscribed
+            && heap_of.partial[s.class].len < CLAIMED_EARLY
+            && !heap_of.outbox.has_chain_of(span as u32)
+            && !self.borrows(heap, s.class)
     }
 
     /// Blocks of a class for which there is no room in the caches go to their spans, those of one together.
