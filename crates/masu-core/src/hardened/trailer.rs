@@ -347,11 +347,11 @@ fn is_zero_line(line: Line) -> bool {
     line == 0
 }
 
-/// Whether `len` bytes, [`MOST`] at most, are all zero. Of pages without memory, which are, none is touched; nor is one
-/// that was swapped out.
+/// Whether `len` bytes, [`MOST`] at most, are all zero. Pages without memory are, and none is touched; as one that was
+/// swapped out looks the same, they are discarded. A page that holds other bytes too is looked at in any case.
 ///
 /// # Safety
-/// As for [`is_zero`].
+/// As for [`is_zero`], and the bytes must be the caller's.
 #[cold]
 #[inline(never)]
 pub unsafe fn is_zero_where_resident(at: usize, len: usize) -> bool {
@@ -362,11 +362,25 @@ pub unsafe fn is_zero_where_resident(at: usize, len: usize) -> bool {
         // All of them may be.
         pages.fill(1);
     }
-    pages.iter().enumerate().filter(|(_, page)| **page & 1 != 0).all(|(n, _)| {
-        let (from, to) = (first + n * UNIT, first + (n + 1) * UNIT);
-        // SAFETY: passed on: a part of these bytes.
-        unsafe { is_zero(from.max(at), to.min(end) - from.max(at)) }
-    })
+    if let Some(page) = pages.first_mut().filter(|_| first != at) {
+        *page = 1;
+    }
+    if let Some(page) = pages.last_mut().filter(|_| !end.is_multiple_of(UNIT)) {
+        *page = 1;
+    }
+    let (mut page, mut rest) = (first, &pages[..]);
+    while let Some(there) = rest.first().map(|page| page & 1) {
+        let run = rest.iter().take_while(|page| *page & 1 == there).count();
+        let (from, to) = (page.max(at), (page + run * UNIT).min(end));
+        // SAFETY: passed on: a part of these bytes, and whole pages of them if they are discarded.
+        let is_zero =
+            unsafe { there == 0 && mem::discard(from, to - from) || is_zero(from, to - from) };
+        if !is_zero {
+            return false;
+        }
+        (page, rest) = (page + run * UNIT, rest.get(run..).unwrap_or_default());
+    }
+    true
 }
 
 /// Whether 16 or 32 bytes are all zero, although a thread may be writing them.
