@@ -8,7 +8,7 @@
 //! Under `--cfg loom` the crate consists of the modules that take part in a protocol, as they are in
 //! production, on top of a world ([`world`]) that models memory, the kernel and a thread's local words.
 //! Each file here begins with the state machine that it checks. `tests/plant-bugs` brings back one bug after another
-//! and checks that the named check fails. `MASU_TEST_LONG=1` takes minutes more, for more preemptions in two of them.
+//! and checks that the named check fails. `MASU_TEST_LONG=1` takes minutes more, for more preemptions in four of them.
 //!
 //! | file | code under check |
 //! |---|---|

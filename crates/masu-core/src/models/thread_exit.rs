@@ -15,7 +15,7 @@
 
 use super::world::heap::face::{alloc, begin, exit, free, resume};
 use super::world::{region, settings};
-use super::{PER_SPAN, SIZE, check};
+use super::{PER_SPAN, SIZE, check, preemptions};
 use crate::span::{self, pool};
 use loom::thread;
 
@@ -65,7 +65,7 @@ fn exit_against_frees_by_two_threads_past_their_own() {
 
 #[test]
 fn exit_against_a_free_and_an_adopter() {
-    check(2, || {
+    check(preemptions(1, 2), || {
         start(0);
         let (first, second) = (alloc(SIZE), alloc(SIZE));
         let freer = spawn(move || free(first));
@@ -223,7 +223,7 @@ fn others_free(blocks: &[usize]) {
 
 #[test]
 fn two_exits_and_an_adopter_of_what_they_leave() {
-    check(2, || {
+    check(preemptions(1, 2), || {
         start(0);
         let mine = alloc(SIZE);
         let other = spawn(|| {
