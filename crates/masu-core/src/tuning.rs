@@ -16,7 +16,7 @@ const fn or_loom(value: u32, small: u32) -> u32 {
 // Spans of a thread.
 
 /// Partial spans of a class below which a thread takes over a span without an owner that has room when it frees a block
-/// of it. †
+/// of it. §2
 pub const CLAIMED_EARLY: u32 = 2;
 /// Empty, little used spans that go back, per class and tick. §2 †
 pub const EMPTIES_PER_TICK: u8 = 2;
