@@ -121,7 +121,7 @@ fn free_all_deferred() {
     }
 }
 
-/// Gives up a span that a push claimed but could not take off its list, and which is marked by one of its
+/// Gives up a span that a free claimed but could not take off its list, and which is marked by one of its
 /// free blocks.
 ///
 /// # Safety

@@ -244,11 +244,11 @@ unsafe fn link_last(span: u32, ends: (u32, u32), head: Option<u32>) {
     }
 }
 
-/// Does what is left after a push that claimed the span, for the span with the blocks that it pushed and its former
+/// Does what is left after a free has claimed the span, for the span with the blocks that are freed and its former
 /// chain.
 ///
 /// # Safety
-/// As for [`push`], which must have made this thread the span's owner, or a claim has.
+/// As for [`push`]; the push or a claim must have made this thread the span's owner.
 #[cold]
 #[inline(never)]
 unsafe fn take_over(
@@ -291,13 +291,13 @@ unsafe fn take_over(
     true
 }
 
-/// Leaves a span for later that a push has claimed but cannot take off its list, since a fork stands still.
+/// Leaves a span for later that a free has claimed but cannot take off its list, since a fork stands still.
 /// Nothing that the list's lock guards, including the span's line, is touched: the freed blocks go back to
 /// the span's word, except for one, which marks the span. So the word's chain is never a full one, and the
 /// purge does not empty the span.
 ///
 /// # Safety
-/// A push of `n` blocks with these ends must have claimed the span with `chain`.
+/// The span must have been claimed with `chain`, by a free of `n` blocks with these ends.
 #[cold]
 #[inline(never)]
 unsafe fn set_aside(span: u32, ends: (u32, u32), n: u32, chain: Chain) {

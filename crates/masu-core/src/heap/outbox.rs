@@ -4,7 +4,8 @@
 //! outbox collects such blocks by span, in direct-mapped slots, and pushes each slot's chain as one. A slot
 //! goes out when it has as many blocks as [`MOST`] says, when another span needs it, when no block came
 //! while a hundred chains began, and at the thread's exit. A block so long that it would be a chain by itself
-//! needs no slot. The purge sends out what a sleeping thread holds, at most 16 KiB a slot, through the handshake.
+//! needs no slot, nor does one whose span the thread takes over at once ([`claim_early`]). The purge sends out what a
+//! sleeping thread holds, at most 16 KiB a slot, through the handshake.
 //!
 //! Blocks and bytes are counted when they go out: with the thread's own, or, if the purge sends them,
 //! on the outbox, for the thread to take over.
@@ -237,8 +238,8 @@ impl Outbox {
         Some(settle(heap, sent))
     }
 
-    /// Puts a freed block of a class in. Returns whether a purge may have something to do now, or `None` if a
-    /// visitor is at the outbox, or the span is a first-class heap's: then the caller must free the block
+    /// Puts a freed block of a class in, or takes its span over. Returns whether a purge may have something to do now, or
+    /// `None` if a visitor is at the outbox, or the span is a first-class heap's: then the caller must free the block
     /// directly.
     ///
     /// # Safety

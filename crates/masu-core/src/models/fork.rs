@@ -193,7 +193,30 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
     });
 }
 
-/// A free claims a span on the list of abandoned ones while the fork has the list's lock.
+/// A free claims the one span, which is on the list of abandoned ones, while the fork has the list's lock.
+fn claim_while_a_fork_waits(claim: impl FnOnce() + 'static) {
+    assert_eq!(abandoned::count(class_of(SIZE)), 1);
+    let outer = outer_lock();
+    let other = spawn({
+        let outer = Arc::clone(&outer);
+        move || {
+            let held = outer.lock().unwrap();
+            claim();
+            drop(held);
+        }
+    });
+    prepare();
+    drop(outer.lock().unwrap());
+    // SAFETY: prepared.
+    unsafe { parent() };
+    other.join().unwrap();
+    adopt_an_orphan();
+    purge_spans();
+    assert_eq!(pool::in_use(), 0, "spans are lost");
+    assert_eq!(abandoned::count(class_of(SIZE)), 0);
+}
+
+/// The first free into the span, or, if the thread has no heap, the second one.
 #[test]
 fn a_listed_span_is_claimed_while_a_fork_waits() {
     check(2, || {
@@ -201,27 +224,30 @@ fn a_listed_span_is_claimed_while_a_fork_waits() {
         let blocks: Vec<_> = (0..3).map(|_| alloc(SIZE)).collect();
         // Published, with three blocks in use.
         exit();
-        assert_eq!(abandoned::count(class_of(SIZE)), 1);
-        let outer = outer_lock();
-        let other = spawn({
-            let outer = Arc::clone(&outer);
-            move || {
-                let held = outer.lock().unwrap();
-                begin(1);
-                blocks.into_iter().for_each(free);
-                exit();
-                drop(held);
-            }
+        claim_while_a_fork_waits(move || {
+            begin(1);
+            blocks.into_iter().for_each(free);
+            exit();
         });
-        prepare();
-        drop(outer.lock().unwrap());
-        // SAFETY: prepared.
-        unsafe { parent() };
-        other.join().unwrap();
-        adopt_an_orphan();
-        purge_spans();
-        assert_eq!(pool::in_use(), 0, "spans are lost");
-        assert_eq!(abandoned::count(class_of(SIZE)), 0);
+    });
+}
+
+/// A chain that was begun while the span had an owner.
+#[test]
+fn a_listed_span_is_claimed_by_a_chain_while_a_fork_waits() {
+    check(2, || {
+        start();
+        let [a, b, c] = [alloc(SIZE), alloc(SIZE), alloc(SIZE)];
+        begin(1);
+        free(a);
+        free(b);
+        resume(0);
+        exit();
+        claim_while_a_fork_waits(move || {
+            resume(1);
+            free(c);
+            exit();
+        });
     });
 }
 

@@ -21,7 +21,8 @@ use super::world::heap::outbox;
 use super::world::process::spawn;
 use super::world::{region, settings};
 use super::{SIZE, check};
-use crate::span::pool;
+use crate::size_class::class_of;
+use crate::span::{abandoned, pool};
 
 /// The main thread has heap 0 and `N` live blocks.
 fn start<const N: usize>(sizes: [usize; N]) -> [usize; N] {
@@ -68,7 +69,7 @@ fn a_full_chain_against_the_exit_of_its_spans_owner() {
     });
 }
 
-/// When the chain reaches it, the span has no owner, or another one.
+/// The first free takes the span over, unless the adopter was faster: then a chain goes to the adopter.
 #[test]
 fn a_chain_for_an_abandoned_span_against_an_adopter() {
     check(2, || {
@@ -82,6 +83,20 @@ fn a_chain_for_an_abandoned_span_against_an_adopter() {
         exit();
         freer.join().unwrap();
         settled();
+    });
+}
+
+/// The other thread's block is in the span's chain when the first free takes the span over, or comes later.
+#[test]
+fn the_first_free_into_an_abandoned_span_against_another_threads() {
+    check(3, || {
+        let [a, b, c] = start([SIZE; 3]);
+        exit();
+        let other = spawn(move || free(a));
+        free_all(1, [b, c]);
+        other.join().unwrap();
+        settled();
+        assert_eq!(abandoned::count(class_of(SIZE)), 0, "a span in the pool is on the list");
     });
 }
 

@@ -117,7 +117,7 @@ pub unsafe fn publish(span: u32, last: bool) -> bool {
     true
 }
 
-/// Takes a span off the list after claiming it by a push. Returns `false` if a fork stands still.
+/// Takes a span off the list after claiming it by a free. Returns `false` if a fork stands still.
 ///
 /// # Safety
 /// The caller must have claimed the span, which was listed, and not have changed its class.

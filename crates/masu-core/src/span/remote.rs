@@ -20,7 +20,7 @@
 //!  OWNED ──give_up (owner)──▶ FULL | LISTED            the chain, below the threshold, stays
 //!  FULL | LISTED ──push──▶ same                        while the chain stays below the threshold
 //!  FULL | LISTED ──push──▶ OWNED by the pusher         the chain reaches it, or holds all of `used`
-//!  LISTED ──claim (a thread that allocates)──▶ OWNED
+//!  LISTED ──claim (a thread that allocates, or frees a block of it)──▶ OWNED
 //!  OWNED, chain of all blocks ──empty_begin (purge)──▶ EMPTYING ──empty_end──▶ OWNED, emptied
 //! ```
 //!
@@ -347,7 +347,8 @@ impl RemoteWord {
         }
     }
 
-    /// Claims a span found on the list of abandoned ones; `None` if a freer was faster.
+    /// Claims a span that is on the list of abandoned ones, and must still be taken off; `None` if it is not, or another
+    /// thread was faster.
     pub fn claim(&self) -> Option<Chain> {
         let mut word = self.0.load(Ordering::Relaxed);
         while word & STATE == LISTED {
