@@ -335,7 +335,10 @@ pub fn is_filled(range: Range<usize>) -> bool {
 pub fn which_are_resident(addr: usize, pages: &mut [u8]) -> bool {
     let (at, len) = (pages.as_mut_ptr().expose_provenance(), pages.len() * auxv::page_size());
     // SAFETY: the kernel writes a byte for each page.
-    unsafe { call(nr::MINCORE, [addr, len, at, 0, 0, 0]) }.is_ok()
+    let answer = unsafe { call(nr::MINCORE, [addr, len, at, 0, 0, 0]) };
+    #[cfg(test)]
+    refusals::hide_swapped(addr, pages);
+    answer.is_ok()
 }
 
 /// Whether nothing is mapped in the page that holds `addr`. Returns `false` too if the kernel does not say.

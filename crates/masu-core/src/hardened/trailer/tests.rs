@@ -104,6 +104,32 @@ fn pages_without_memory_are_zero_and_stay_without() {
     mem::unmap(at, 3 * UNIT);
 }
 
+/// The kernel names such a page like one without memory.
+#[test]
+fn a_page_that_was_swapped_out_is_discarded_or_looked_at() {
+    let at = mem::map(3 * UNIT).expect("memory");
+    let is_zero = |write_to: usize| {
+        // SAFETY: just mapped.
+        unsafe {
+            ((at + write_to) as *mut u8).write(1);
+            is_zero_where_resident(at + 104, 3 * UNIT - 208)
+        }
+    };
+    mem::refusals::swap_out(at..at + 3 * UNIT);
+    assert!(is_zero(UNIT));
+    // SAFETY: as above.
+    assert_eq!(unsafe { ((at + UNIT) as *const u8).read() }, 0);
+    // If the kernel does not take the page.
+    mem::refusals::lock(at + UNIT..at + 2 * UNIT);
+    assert!(!is_zero(UNIT));
+    mem::refusals::lock(0..0);
+    // One that holds other bytes, too.
+    assert!(is_zero(0));
+    assert!(!is_zero(2 * UNIT));
+    mem::refusals::swap_out(0..0);
+    mem::unmap(at, 3 * UNIT);
+}
+
 #[test]
 fn bytes_beside_those_that_are_checked_do_not_matter() {
     for len in 0..=140 {

@@ -1,5 +1,6 @@
-//! Refusals of the kernel, as a test requests them on its thread.
+//! Refusals of the kernel, and pages that it has swapped out, as a test requests them on its thread.
 
+use crate::sys::auxv;
 use core::ops::Range;
 use std::cell::Cell;
 
@@ -8,6 +9,8 @@ std::thread_local! {
     static NEXT: Cell<u64> = const { Cell::new(0) };
     /// Pages that are locked, from a start to an end.
     static LOCKED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    /// Pages that are swapped out, from a start to an end.
+    static SWAPPED: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
     /// Whether nothing is unmapped.
     static UNMAPPING: Cell<bool> = const { Cell::new(false) };
     /// Whether no page is marked as a guard.
@@ -25,6 +28,19 @@ pub fn lock(pages: Range<usize>) {
 pub fn before_locked(range: Range<usize>) -> Option<usize> {
     let (start, end) = LOCKED.get();
     (start < range.end && range.start < end).then(|| start.saturating_sub(range.start))
+}
+
+/// Has the calling thread's questions which pages have memory answered as if these had been swapped out.
+pub fn swap_out(pages: Range<usize>) {
+    SWAPPED.set((pages.start, pages.end));
+}
+
+/// Takes such pages out of an answer about the pages from `addr` on.
+pub fn hide_swapped(addr: usize, answer: &mut [u8]) {
+    let (start, end) = SWAPPED.get();
+    for (page, at) in answer.iter_mut().zip((addr..).step_by(auxv::page_size())) {
+        *page &= u8::from(!(start..end).contains(&at));
+    }
 }
 
 /// Makes those of the calling thread's next calls fail whose bits are set.
