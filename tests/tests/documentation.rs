@@ -12,7 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use masu_tests::{Compile, is_masu, library, scratch, workspace};
+use masu_tests::{Compile, is_masu, library, patience, scratch, workspace};
 
 /// A page's blocks of commands, each with its expected output.
 fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
@@ -135,7 +135,8 @@ fn check(name: &str) {
     assert!(!blocks.is_empty(), "{name} has no commands");
     for (script, expected) in blocks {
         let mut shell = Command::new("timeout");
-        shell.args(["100", "bash", "-ec", &format!("{PRELUDE}{script}")]);
+        let seconds = (100 * patience()).to_string();
+        shell.args([&*seconds, "bash", "-ec", &format!("{PRELUDE}{script}")]);
         shell.current_dir(place.path()).env_remove("LD_PRELOAD").stdin(Stdio::null());
         shell.env("PATH", format!("{}:{path}", at("bin").display()));
         shell.env("LD_LIBRARY_PATH", place.path()).env("PID", waiting.0.id().to_string());

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const SIZES: [(usize, usize); 2] = [(80, 24), (200, 50)];
 /// The longest wait for something to appear.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `masu top` lists the other tests' programs and acts on them, so its test runs alone and the others together.
 static PROGRAMS: RwLock<()> = RwLock::new(());
@@ -350,7 +350,7 @@ fn a_watch_as_a_page() {
     let (page, id) = (place.path().join("memory.html"), running.id().to_string());
     let page_name = page.to_string_lossy().into_owned();
     let mut watch = Command::new(command());
-    watch.args(["watch", "-p", &id, "--for", "3s", "--html", &page_name]);
+    watch.args(["watch", "-p", &id, "--for", "6s", "--html", &page_name]);
     let watch = watch.stdout(Stdio::piped()).spawn().expect("the command is built");
     // Blocks freed before the first look go back before it, too.
     await_watch(watch.id());

@@ -85,16 +85,20 @@ fn a_profile_is_right_and_metrics_are_served_meanwhile() {
     }
     let (process, _program) = sites("");
     let (_exporter, address) = exporter(&["--rate", "16KiB"]);
-    let path = format!("/{}/debug/pprof/heap?seconds=6", process.id());
-    let (to, start) = (address.clone(), Instant::now());
-    let asks = thread::spawn(move || get(&to, &path));
-    until("it samples", || rate(&process) == 16 << 10);
-    assert_eq!(get(&address, "/metrics").status, 200);
-    assert!(start.elapsed() < Duration::from_secs(6), "metrics waited for a profile");
-    assert!(!asks.is_finished());
-    let answer = asks.join().expect("an answer");
-    assert_eq!(answer.status, 200, "{}", answer.text());
-    until("sampling goes on", || rate(&process) == 0);
+    // On a busy machine metrics may take as long as a short profile.
+    let answer = [6, 30].into_iter().find_map(|seconds| {
+        let path = format!("/{}/debug/pprof/heap?seconds={seconds}", process.id());
+        let (to, start) = (address.clone(), Instant::now());
+        let asks = thread::spawn(move || get(&to, &path));
+        until("it samples", || rate(&process) == 16 << 10);
+        assert_eq!(get(&address, "/metrics").status, 200);
+        let is_meanwhile = start.elapsed() < Duration::from_secs(seconds) && !asks.is_finished();
+        let answer = asks.join().expect("an answer");
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        until("sampling goes on", || rate(&process) == 0);
+        is_meanwhile.then_some(answer)
+    });
+    let answer = answer.expect("metrics waited for a profile");
     let profile = Decoded::of(&answer.body);
     assert_eq!((&*profile.default, profile.period), ("inuse_space", 16 << 10));
     // Alloy has room for no more.
@@ -166,9 +170,13 @@ fn what_the_program_samples_itself_is_there_at_once() {
     let (_exporter, address) = exporter(&[]);
     let rss = || account::rss(process.id()).expect("it runs");
     until("it fills its cache of 20 MB", || rss() > 24 << 20);
-    let start = Instant::now();
-    let answer = get(&address, &format!("/{}/debug/pprof/allocs", process.id()));
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let path = format!("/{}/debug/pprof/allocs", process.id());
+    // To sample it would take five seconds each time. A busy machine may be slow once.
+    let at_once = (0..5).find_map(|_| {
+        let (start, answer) = (Instant::now(), get(&address, &path));
+        (start.elapsed() < Duration::from_secs(4)).then_some(answer)
+    });
+    let answer = at_once.expect("it was sampled");
     let profile = Decoded::of(&answer.body);
     assert_eq!((profile.period, rate(&process)), (8 << 10, 8 << 10));
     assert!(profile.sum("alloc_space", "cached") > 10 << 20);
@@ -202,7 +210,7 @@ fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
     until("it takes two thousand samples", || samples(&process) > 2000);
     let start = Instant::now();
     assert_eq!(exporter.stop(), Some(0));
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
     assert_eq!(rate(&process), 0);
     // The client gets what was read until then.
     let answer = asks.join().expect("an answer");
