@@ -219,6 +219,9 @@ fn large_blocks_lie_where_others_were_but_not_at_once() {
             // SAFETY: a live block.
             unsafe {
                 p.write_bytes(7, SIZE - round * UNIT / 8);
+                // The kernel has swapped ten of its pages out, every other time.
+                let swapped = p.addr()..p.addr() + round % 2 * 10 * UNIT;
+                mem::refusals::swap_out(swapped);
                 assert!(free(p, 0).is_ok());
             }
             assert!(matches!(look(p), Some(Err(Wrong::Freed { .. }))));
