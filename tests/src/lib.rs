@@ -71,6 +71,16 @@ pub fn source(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
 
+/// A document's text, by its path in the workspace: its words one space apart, its numbers without commas.
+pub fn document(path: &str) -> String {
+    let text = fs::read_to_string(workspace().join(path)).expect(path);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_digit = |i: usize| text.as_bytes().get(i).is_some_and(u8::is_ascii_digit);
+    let is_kept =
+        |&(i, c): &(usize, char)| !(c == ',' && i > 0 && is_digit(i - 1) && is_digit(i + 1));
+    text.char_indices().filter(is_kept).map(|(_, c)| c).collect()
+}
+
 /// Whether the long variants were asked for (`MASU_TEST_LONG=1`).
 pub fn long() -> bool {
     std::env::var_os("MASU_TEST_LONG").is_some_and(|v| v != "0")
