@@ -29,6 +29,7 @@ impl Buckets {
     }
 
     /// Puts a chunk into the bucket of its `longest`.
+    #[inline(never)]
     pub fn insert(&self, chunk: u32, c: &RunChunk) {
         let bucket = c.longest.get() as usize;
         let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
@@ -45,6 +46,7 @@ impl Buckets {
     }
 
     /// Takes a chunk out of its bucket.
+    #[inline(never)]
     pub fn remove(&self, c: &RunChunk) {
         let bucket = c.longest.get() as usize;
         let (Some(head), true) = (self.heads.get(bucket), bucket != 0) else { return };
@@ -109,6 +111,7 @@ impl Buckets {
     }
 
     /// The first chunk of the first bucket at or above `units`.
+    #[inline(never)]
     pub fn find(&self, units: usize) -> Option<u32> {
         let mut w = units / 64;
         let mut bits = self.index.get(w)?.get() & (u64::MAX << (units % 64));

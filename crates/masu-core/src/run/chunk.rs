@@ -25,7 +25,7 @@ const WORDS: usize = UNITS / 64;
 // A granule is a quarter of a word.
 const _: () = assert!(UNITS_PER_GRANULE == 16 && GRANULES_PER_CHUNK == 32);
 
-/// A set of units.
+/// A set of units. What loops over its words is out of line: optimised for speed, each copy is eight rounds long.
 pub struct Bits([Cell<u64>; WORDS]);
 
 impl Bits {
@@ -41,6 +41,7 @@ impl Bits {
     }
 
     /// Adds a range.
+    #[inline(never)]
     pub fn set(&self, start: usize, n: usize) {
         for (w, mask) in Self::words(start, n) {
             self.0[w].set(self.0[w].get() | mask);
@@ -48,6 +49,7 @@ impl Bits {
     }
 
     /// Removes a range and returns how many members it had.
+    #[inline(never)]
     pub fn clear(&self, start: usize, n: usize) -> usize {
         let mut had = 0;
         for (w, mask) in Self::words(start, n) {
@@ -58,12 +60,14 @@ impl Bits {
     }
 
     /// Whether the range has no member.
+    #[inline(never)]
     pub fn none(&self, start: usize, n: usize) -> bool {
         Self::words(start, n).all(|(w, mask)| self.0[w].get() & mask == 0)
     }
 
     /// The first unit at or after `from` that is in the set, or that is not in it if `member` is
     /// false; [`UNITS`] if there is none.
+    #[inline(never)]
     pub fn next(&self, from: usize, member: bool) -> usize {
         let mut w = from / 64;
         if w >= WORDS {
@@ -82,6 +86,7 @@ impl Bits {
     }
 
     /// The unit behind the last member before `from`; 0 if there is none.
+    #[inline(never)]
     pub fn after_last_before(&self, from: usize) -> usize {
         let mut w = from / 64;
         let mut bits = match self.0.get(w) {
@@ -104,6 +109,7 @@ impl Bits {
     }
 
     /// How many members it has.
+    #[inline(never)]
     pub fn count(&self) -> usize {
         self.0.iter().map(|word| word.get().count_ones() as usize).sum()
     }
@@ -314,6 +320,7 @@ impl RunChunk {
 
     /// Where to take `n` units that start at a multiple of `align`: in the smallest free range that has them, lowest
     /// first, or in the smallest of the first few (`docs/experiments.md`, §5).
+    #[inline(never)]
     pub fn find(&self, n: usize, align: usize) -> Option<Place> {
         const FEW: usize = 16;
         let longest = self.longest.get() as usize;
@@ -350,6 +357,7 @@ impl RunChunk {
     }
 
     /// Makes `start..start + n` a live run. Returns how many of its units were dirty.
+    #[inline(never)]
     pub fn take(&self, start: usize, n: usize) -> usize {
         let mut had = 0;
         for (w, mask) in Bits::words(start, n) {
@@ -366,6 +374,7 @@ impl RunChunk {
     }
 
     /// Frees the live run at `start`. Returns its length, 0 if there is none.
+    #[inline(never)]
     pub fn give(&self, start: usize) -> usize {
         let n = self.units(start);
         if n != 0 {
@@ -433,6 +442,7 @@ impl RunChunk {
     }
 
     /// Those of a word's units that lie in absent granules.
+    #[inline(never)]
     fn absent_units(&self, w: usize) -> u64 {
         let four = u64::from(self.absent.get() >> (4 * w)) & 0xf;
         // Moves each of the four bits to the lowest of its granule's, then spreads it over all of
@@ -469,6 +479,7 @@ impl RunChunk {
     }
 
     /// The length of the longest free range, found by looking at all of them.
+    #[inline(never)]
     pub fn measure(&self) -> usize {
         self.used.gaps().map(|(start, end)| end - start).max().unwrap_or(0)
     }

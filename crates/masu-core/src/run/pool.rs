@@ -58,6 +58,7 @@ pub use super::shard::locks_for_fork;
 
 impl Locked {
     /// Puts a chunk into the bucket of its longest free range.
+    #[inline(never)]
     fn set_longest(&self, chunk: u32, c: &RunChunk, longest: usize) {
         let buckets = self.buckets(c.for_spans.get());
         buckets.remove(c);
@@ -71,6 +72,7 @@ impl Locked {
     }
 
     /// Makes a chunk that is all free one for spans, or for runs.
+    #[inline(never)]
     pub(super) fn adapt(&self, chunk: u32, c: &RunChunk, for_spans: bool) {
         if c.for_spans.get() != for_spans && c.longest.get() as usize == UNITS {
             self.buckets(!for_spans).remove(c);
