@@ -181,6 +181,8 @@ impl Lock {
     }
 
     /// Wakes at most this many sleepers.
+    #[cold]
+    #[inline(never)]
     fn wake(&self, sleepers: usize) {
         #[cfg(not(loom))]
         crate::sys::futex::wake(self.word.as_ptr(), sleepers);
@@ -294,7 +296,14 @@ pub mod fork {
     #[inline]
     pub fn is_forking_thread() -> bool {
         let forking = FORKING.load(Ordering::Relaxed);
-        forking != 0 && forking == thread::pointer()
+        forking != 0 && is_this_thread(forking)
+    }
+
+    /// Out of line: every release of a lock asks, and only during a fork more than whether there is one.
+    #[cold]
+    #[inline(never)]
+    fn is_this_thread(forking: usize) -> bool {
+        forking == thread::pointer()
     }
 
     /// Whether a thread is forking and holds all locks. Sequential consistency orders it after what
