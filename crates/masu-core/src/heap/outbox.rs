@@ -297,8 +297,8 @@ impl Outbox {
             drop(inside);
             return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
         }
-        // SAFETY: passed on.
         if owner == 0
+            // SAFETY: passed on.
             && let Some(released) = unsafe { claim_early(heap, span, class, block) }
         {
             drop(inside);
