@@ -14,7 +14,6 @@ use super::{
 use crate::deferred;
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Wrong};
-use crate::size_class::size_of_class;
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
 use crate::sync::Ordering;
@@ -207,7 +206,7 @@ pub(super) unsafe fn push_one(
 
 /// Takes over a span without an owner that has room, for the sake of a freed block of it, so that the thread's further
 /// frees into it are local: if the heap has few partial spans of the class. Returns whether a purge may have something to
-/// do now, or `None` if nothing has changed.
+/// do now, or `None` if nothing has changed. The caller counts the block.
 ///
 /// # Safety
 /// As for [`push`].
@@ -222,8 +221,6 @@ pub(super) unsafe fn claim_early(
     }
     // SAFETY: invariant 1 of `region`: below the limit, as a block of it exists.
     let chain = unsafe { span::remote(span) }.claim()?;
-    heap.counters.remote_frees.add(1);
-    heap.bytes.sub(size_of_class(class) as u64);
     let at = span::sixteenths(block);
     // SAFETY: passed on; invariant 2 of `span::remote`: the claim made this thread the span's owner.
     unsafe {

@@ -276,7 +276,7 @@ impl Outbox {
             return Some(settle(heap, whole));
         }
         let owner = owner_of(span);
-        if owner != 0 && is_no_thread(owner) {
+        if arena::by_id(owner).is_some() {
             return None;
         }
         if many != self.is_oversubscribed() {
@@ -287,20 +287,19 @@ impl Outbox {
             slot = self.slot(span);
         }
         let most = self.most(class);
-        if most == 1 {
-            self.count(Some(heap), 1, size_of_class(class));
-            // SAFETY: passed on: a freed block of the span, which is given up here.
-            let released = unsafe {
+        // SAFETY: passed on: a freed block of the span, which is given up here.
+        let alone = unsafe {
+            if most == 1 {
                 Block::mark(block);
-                push_one(Some(heap), span, class, block)
-            };
-            drop(inside);
-            return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
-        }
-        if owner == 0
-            // SAFETY: passed on.
-            && let Some(released) = unsafe { claim_early(heap, span, class, block) }
-        {
+                Some(push_one(Some(heap), span, class, block))
+            } else if owner == 0 {
+                claim_early(heap, span, class, block)
+            } else {
+                None
+            }
+        };
+        if let Some(released) = alone {
+            self.count(Some(heap), 1, size_of_class(class));
             drop(inside);
             return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
         }
