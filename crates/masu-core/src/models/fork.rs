@@ -127,9 +127,23 @@ fn who_forks_allocates_and_frees_meanwhile() {
     });
 }
 
-/// A lock that the engine does not know, and that a fork waits for after its `prepare`, such as one of stdio.
-fn outer_lock() -> Arc<Mutex<()>> {
-    Arc::new(Mutex::new(()))
+/// Forks beside a thread that acts under a lock which the engine does not know, and for which the fork waits after its
+/// `prepare`, such as one of stdio.
+fn fork_waits_for(act: impl FnOnce() + 'static) {
+    let outer = Arc::new(Mutex::new(()));
+    let other = spawn({
+        let outer = Arc::clone(&outer);
+        move || {
+            let held = outer.lock().unwrap();
+            act();
+            drop(held);
+        }
+    });
+    prepare();
+    drop(outer.lock().unwrap());
+    // SAFETY: prepared.
+    unsafe { parent() };
+    other.join().unwrap();
 }
 
 /// The holder of such a lock uses the engine: it fills spans, and frees blocks that others allocated.
@@ -138,24 +152,13 @@ fn a_fork_waits_for_who_uses_the_engine() {
     check(2, || {
         start();
         let theirs = [alloc(SIZE), alloc(SIZE)];
-        let outer = outer_lock();
-        let other = spawn({
-            let outer = Arc::clone(&outer);
-            move || {
-                let held = outer.lock().unwrap();
-                begin(1);
-                let mine = alloc(SIZE);
-                theirs.into_iter().for_each(free);
-                free(mine);
-                exit();
-                drop(held);
-            }
+        fork_waits_for(move || {
+            begin(1);
+            let mine = alloc(SIZE);
+            theirs.into_iter().for_each(free);
+            free(mine);
+            exit();
         });
-        prepare();
-        drop(outer.lock().unwrap());
-        // SAFETY: prepared.
-        unsafe { parent() };
-        other.join().unwrap();
         adopt_an_orphan();
         exit();
         purge_spans();
@@ -170,23 +173,12 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
     check(2, || {
         start();
         let theirs = [alloc(SIZE), alloc(SIZE), alloc(SIZE)];
-        let outer = outer_lock();
-        let other = spawn({
-            let outer = Arc::clone(&outer);
-            move || {
-                let held = outer.lock().unwrap();
-                free(alloc(SIZE));
-                theirs.into_iter().for_each(free);
-                visit();
-                purge_spans();
-                drop(held);
-            }
+        fork_waits_for(move || {
+            free(alloc(SIZE));
+            theirs.into_iter().for_each(free);
+            visit();
+            purge_spans();
         });
-        prepare();
-        drop(outer.lock().unwrap());
-        // SAFETY: prepared.
-        unsafe { parent() };
-        other.join().unwrap();
         exit();
         purge_spans();
         assert_eq!(pool::in_use(), 0, "spans are lost");
@@ -196,20 +188,7 @@ fn a_fork_waits_for_who_has_no_heap_and_who_purges() {
 /// A free claims the one span, which is on the list of abandoned ones, while the fork has the list's lock.
 fn claim_while_a_fork_waits(claim: impl FnOnce() + 'static) {
     assert_eq!(abandoned::count(class_of(SIZE)), 1);
-    let outer = outer_lock();
-    let other = spawn({
-        let outer = Arc::clone(&outer);
-        move || {
-            let held = outer.lock().unwrap();
-            claim();
-            drop(held);
-        }
-    });
-    prepare();
-    drop(outer.lock().unwrap());
-    // SAFETY: prepared.
-    unsafe { parent() };
-    other.join().unwrap();
+    fork_waits_for(claim);
     adopt_an_orphan();
     purge_spans();
     assert_eq!(pool::in_use(), 0, "spans are lost");
