@@ -1,5 +1,5 @@
-// Starts a program many times in turns, without a library, with one preloaded and with another, and prints what a start of
-// each kind takes in nanoseconds: the fifth percentile, which other work on the machine hardly moves.
+// Starts a program many times in turns, with one library preloaded and with another, and prints what a start of each kind
+// takes in nanoseconds: the fifth percentile, which other work on the machine hardly moves.
 //
 // usage: spawner COUNT LIBRARY LIBRARY PROGRAM
 #define _GNU_SOURCE
@@ -33,12 +33,13 @@ int main(int argc, char **argv) {
     int count = argc == 5 ? atoi(argv[1]) : 0;
     if (count < 1 || count > MOST) return 1;
     static char preload[2][4096];
-    static long times[3][MOST];
-    char *environments[3][2] = {{NULL, NULL}, {preload[0], NULL}, {preload[1], NULL}};
-    for (int i = 0; i < 2; i++) snprintf(preload[i], sizeof preload[i], "LD_PRELOAD=%s", argv[2 + i]);
+    static long times[2][MOST];
+    for (int kind = 0; kind < 2; kind++)
+        snprintf(preload[kind], sizeof preload[kind], "LD_PRELOAD=%s", argv[2 + kind]);
     for (int i = 0; i < count; i++)
-        for (int kind = 0; kind < 3; kind++) times[kind][i] = once(argv[4], environments[kind]);
-    for (int kind = 0; kind < 3; kind++) {
+        for (int kind = 0; kind < 2; kind++)
+            times[kind][i] = once(argv[4], (char *[]){preload[kind], NULL});
+    for (int kind = 0; kind < 2; kind++) {
         qsort(times[kind], count, sizeof times[kind][0], by_length);
         printf("%ld\n", times[kind][count / 20]);
     }

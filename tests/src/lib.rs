@@ -71,10 +71,19 @@ pub fn source(relative: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(relative)
 }
 
-/// A document's text, by its path in the workspace: its words one space apart, its numbers without commas.
+/// A text's words, one space apart.
+pub fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The cells of a row of a Markdown table.
+pub fn cells(row: &str) -> Vec<String> {
+    row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+}
+
+/// The words of a document, by its path in the workspace, one space apart, and its numbers without commas.
 pub fn document(path: &str) -> String {
-    let text = fs::read_to_string(workspace().join(path)).expect(path);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&fs::read_to_string(workspace().join(path)).expect(path));
     let is_digit = |i: usize| text.as_bytes().get(i).is_some_and(u8::is_ascii_digit);
     let is_kept =
         |&(i, c): &(usize, char)| !(c == ',' && i > 0 && is_digit(i - 1) && is_digit(i + 1));

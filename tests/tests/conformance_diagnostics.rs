@@ -315,8 +315,7 @@ fn no_sentence_of_the_engine_is_left_unexplained() {
     let code = read("crates/masu-core/src/report.rs");
     let (_, code) = code.split_once("pub fn written_after_free").expect("the first sentence");
     let (code, _) = code.split_once("\nstatic TOLD").expect("what follows the last one");
-    let page = read("docs/mistakes.md").replace('`', "");
-    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+    let page = masu_tests::words(&read("docs/mistakes.md").replace('`', ""));
     let parts: Vec<&str> = code
         .split('"')
         .skip(1)

@@ -12,7 +12,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use masu_tests::{Compile, is_masu, library, patience, scratch, workspace};
+use masu_tests::{Compile, cells, is_masu, library, patience, scratch, words, workspace};
 
 /// A page's blocks of commands, each with its expected output.
 fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
@@ -41,8 +41,7 @@ fn blocks(page: &str) -> Vec<(String, Vec<String>)> {
 
 /// Whether `line` matches `pattern`, in which `…` stands for anything and blanks for any blanks.
 fn fits(line: &str, pattern: &str) -> bool {
-    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let pattern = pattern.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (line, pattern) = (words(line), words(pattern));
     let mut parts = pattern.split('…');
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
         return false;
@@ -379,13 +378,13 @@ fn the_crates_cost_is_the_measured_one() {
 #[test]
 fn the_readmes_figures_are_the_races() {
     let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
-    let cells = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().replace([' ', '~'], "")).collect()
+    let figures = |line: &str| -> Vec<String> {
+        cells(line).iter().map(|cell| cell.replace([' ', '~'], "")).collect()
     };
     let (page, race) = (read("README.md"), read("docs/benchmarks/full.md"));
     let lines = |text: &str, first: &str| -> Vec<Vec<String>> {
         let all = text.lines().skip_while(|line| !line.starts_with(first));
-        all.take_while(|line| line.starts_with('|')).map(cells).collect()
+        all.take_while(|line| line.starts_with('|')).map(figures).collect()
     };
     let page = lines(&page, "| geometric means over");
     let race = lines(&race, "| ratio to the best of each row");
@@ -405,12 +404,8 @@ fn the_readmes_figures_are_the_races() {
 fn the_outcomes_of_mistakes_are_counted_right() {
     let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
     let (table, page) = (read("tests/mistakes/outcomes.md"), read("docs/hardened.md"));
-    let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
-    let cells = |line: &str| -> Vec<String> {
-        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
-    };
-    let rows: Vec<Vec<String>> =
-        table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let page = words(&page);
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
     let programs: Vec<_> = rows.iter().filter(|row| row[0].starts_with('`')).collect();
     assert_eq!(programs.len() + 3, rows.len(), "but for the head, a line and the sums");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, Run, document, is_masu, long, workspace};
+use masu_tests::{Compile, Program, Run, cells, document, is_masu, long, workspace};
 
 const HARDENED: &str = "policy:hardened";
 
@@ -89,13 +89,9 @@ fn the_mistakes_that_are_stopped_are_counted_right() {
     let table =
         std::fs::read_to_string(workspace().join("tests/mistakes/stopped.md")).expect("a table");
     let table = table.replace('*', "");
-    let rows: Vec<Vec<&str>> = table
-        .lines()
-        .filter(|line| line.starts_with('|'))
-        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
-        .collect();
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
-    let of = |name: &str| sums[names.iter().position(|cell| *cell == name).expect(name)];
+    let of = |name: &str| &*sums[names.iter().position(|cell| cell == name).expect(name)];
     let (all, masu, glibc) = (of("programs"), of("masu"), of("glibc"));
     let pages = ["SECURITY.md", "ARCHITECTURE.md", "docs/hardened.md"].map(document);
     for (page, before, after) in [
