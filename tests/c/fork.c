@@ -217,6 +217,33 @@ CASE(a_forked_thread_may_end_by_pthread_exit) {
     }
 }
 
+// The thread that forks has never allocated, and may find the first one anywhere in the engine.
+static void *fork_without_a_block(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 200; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(patience(10));
+            for (size_t size = 1; size < 10 << 20; size *= 5) free(malloc(size));
+            _exit(0);
+        }
+        expect_exit_0(child);
+    }
+    stop = 1;
+    return NULL;
+}
+CASE(a_thread_that_has_never_allocated_forks) {
+    pthread_t forker;
+    start_all(&forker, 1, fork_without_a_block, 0);
+    while (!stop) {
+        for (size_t size = 100; size < 10 << 20; size *= 3) {
+            void *volatile block = malloc(size);
+            free(block);
+        }
+    }
+    join_all(&forker, 1);
+}
+
 // A child's new threads often get the stacks of the parent's threads. They must not be mistaken for those.
 static void *hold(void *slot) {
     for (int i = 0; i < 200; i++) ((void **)slot)[i] = malloc(i * 7);

@@ -292,7 +292,13 @@ fn of_plugins() {
 #[test]
 fn of_forks() {
     let plan: &Plan = &[
-        ("lock-not-for-fork", &["sixteen_threads_allocate_while_eight_fork"]),
+        (
+            "lock-not-for-fork",
+            &[
+                "sixteen_threads_allocate_while_eight_fork",
+                "a_thread_that_has_never_allocated_forks",
+            ],
+        ),
         ("child-grows", &["a_forked_worker_takes_what_it_needs"]),
         (
             "null-in-child",

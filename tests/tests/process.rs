@@ -19,7 +19,8 @@ mod fork {
         the_child_allocates_first,
         a_forked_thread_may_end_by_pthread_exit,
         new_threads_of_the_child_are_not_the_dead_ones,
-        a_forked_worker_takes_what_it_needs;
+        a_forked_worker_takes_what_it_needs,
+        a_thread_that_has_never_allocated_forks;
         beyond_system: ;
         apart: sixteen_threads_allocate_while_eight_fork,
     }

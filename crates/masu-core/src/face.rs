@@ -28,7 +28,6 @@ pub use resize::{
     try_grow, try_resize,
 };
 
-pub use crate::heap::beside;
 pub use crate::report::{Act, Neighbour, set_neighbour};
 pub use crate::sharing::is_alone;
 pub use crate::sys::auxv::page_size;

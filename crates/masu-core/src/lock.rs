@@ -30,6 +30,7 @@
 //! order of sequentially consistent operations, for threads that leave work at a held lock
 //! (`heap/arena/gate.rs`); on x86-64 it is the same instruction.
 
+use crate::sharing;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, const_unless_loom, shared_static, spin_hint};
 use core::ops::Deref;
 
@@ -89,13 +90,13 @@ impl Lock {
     /// because of the calling thread, which must do without. The guard gives it back.
     #[inline]
     pub fn enter(&self) -> Option<Guard<'_>> {
-        let free = self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
-        (free.is_ok() || self.acquire_slow(true)).then(|| self.guard())
+        self.take(true).then(|| self.guard())
     }
 
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_>> {
+        sharing::before_lock();
         self.word
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()
@@ -113,9 +114,15 @@ impl Lock {
     /// Takes the lock without a guard, for fork's prepare handler.
     #[inline]
     pub fn acquire(&self) {
-        if self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_err() {
-            self.acquire_slow(false);
-        }
+        self.take(false);
+    }
+
+    /// Returns whether the lock is taken, which it always is in the end unless the caller `may_give_up`.
+    #[inline(never)]
+    fn take(&self, may_give_up: bool) -> bool {
+        sharing::before_lock();
+        let free = self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+        free.is_ok() || self.take_slow(may_give_up)
     }
 
     /// Whether the calling thread is forking and holds the lock for that. A fork does not take every lock.
@@ -124,11 +131,9 @@ impl Lock {
         fork::is_forking_thread() && self.word.load(Ordering::Relaxed) & FORK != 0
     }
 
-    /// Returns whether the lock is taken, which it always is in the end unless the caller
-    /// `may_give_up`.
     #[cold]
     #[inline(never)]
-    fn acquire_slow(&self, may_give_up: bool) -> bool {
+    fn take_slow(&self, may_give_up: bool) -> bool {
         if self.is_of_own_fork() {
             return true;
         }

@@ -1,15 +1,18 @@
-//! Whether only one thread uses the engine, and what must be done before a second one does: the door
-//! registers its fork handlers.
+//! Whether the process has only one thread, and what must be done once it has a second one: the door registers its
+//! fork handlers.
 //!
-//! As long as only one thread has ever allocated and no background thread exists, a fork needs no locks: the
-//! child's only thread goes on wherever it was, even inside the engine if a signal handler forks. So a program with
-//! one thread registers no handlers, and saves the 128 KiB of glibc's pages that registering them touches. If
-//! handlers are registered all the same, they take no locks as long as the thread [is alone](is_alone).
+//! As long as there is only one thread, a fork needs no locks: the child's only thread goes on wherever it was, even
+//! inside the engine if a signal handler forks. So a program with one thread registers no handlers, and saves the
+//! 128 KiB of glibc's pages that registering them touches. If handlers are registered all the same, they take no
+//! locks as long as the thread [is alone](is_alone).
+//!
+//! Any thread may fork, also one that has never allocated. So whoever takes a lock looks first whether there are
+//! several threads ([`before_lock`]); a thread that is alone stays alone while it holds one.
 //!
 //! The C library holds the lock of its handlers while it forks, so a registration waits until a fork in another thread
-//! is over, and only then does the second thread touch what is shared. One case slips through: glibc from 2.36 on
-//! releases that lock around each prepare handler. If a thread becomes the second one while another runs such a
-//! handler of the program, it may hold locks that the fork does not know of, and the child may wait for them.
+//! is over, and only then does the thread that registers touch what is shared. One case slips through: glibc from 2.36
+//! on releases that lock around each prepare handler. If a thread registers while another runs such a handler of the
+//! program, it may hold locks that the fork does not know of, and the child may wait for them.
 
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{futex, host, thread};
@@ -19,6 +22,8 @@ static SHARED: AtomicBool = AtomicBool::new(false);
 
 /// The door's function, as an address; 0 if there is none, or it has already been called at start.
 static HOOK: AtomicUsize = AtomicUsize::new(0);
+/// Whether there is one that was not called.
+static WAITS: AtomicBool = AtomicBool::new(false);
 /// [`IDLE`], [`DONE`], or the number of the thread that runs the hook.
 static STATE: AtomicU32 = AtomicU32::new(IDLE);
 
@@ -30,6 +35,7 @@ const MOMENT: i64 = 1_000_000;
 /// Sets `hook`, which is called once, before a second thread uses the engine.
 pub fn set_hook(hook: fn()) {
     HOOK.store(hook as usize, Ordering::Release);
+    WAITS.store(true, Ordering::Relaxed);
 }
 
 /// Whether the calling thread is the only one. If so, it stays the only one for as long as it calls no
@@ -46,14 +52,21 @@ pub fn begin() {
     make_ready();
 }
 
-/// Whether the calling thread is the first to ask. Of two threads that begin at the same moment, and do not see each
-/// other's heap, only one is the first.
-pub fn is_first() -> bool {
-    /// That thread's pointer.
-    static FIRST: AtomicUsize = AtomicUsize::new(0);
-    let me = thread::pointer();
-    let first = FIRST.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed);
-    first == Ok(0) || first == Err(me)
+/// Called before a thread takes a lock: a fork has to know of it, if there is a second thread. That one may never
+/// have allocated, and fork. A thread that holds a lock already is either alone still, or has had the hook called.
+#[inline(always)]
+pub fn before_lock() {
+    if WAITS.load(Ordering::Relaxed) {
+        begin_with_threads();
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn begin_with_threads() {
+    if !host::is_single_threaded() {
+        begin();
+    }
 }
 
 /// Calls the hook now, although there is only one thread.
@@ -81,6 +94,50 @@ pub fn make_ready() {
     // SAFETY: stored by `set_hook`, from a function of this type.
     let hook = unsafe { core::mem::transmute::<usize, fn()>(hook) };
     hook();
+    WAITS.store(false, Ordering::Relaxed);
     STATE.store(DONE, Ordering::Release);
     futex::wake(STATE.as_ptr(), i32::MAX as usize);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lock::Lock;
+    use crate::lock::brief::BriefLock;
+    use crate::own_process::alone;
+
+    static LOCK: Lock = Lock::new();
+    static BRIEF: BriefLock = BriefLock::new();
+    static CALLS: AtomicU32 = AtomicU32::new(0);
+
+    fn count_if_free() {
+        if LOCK.try_lock().is_some() && BRIEF.try_lock().is_some() {
+            CALLS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The test's own thread is not the process's only one.
+    fn takes_after_the_hook(take: fn()) {
+        set_hook(count_if_free);
+        take();
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1, "the hook was not called, or too late");
+        take();
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1, "the hook was called again");
+    }
+
+    macro_rules! ways {
+        ($($name:ident: $take:expr;)+) => {$(
+            #[test]
+            fn $name() {
+                alone!($name, || takes_after_the_hook(|| drop($take)));
+            }
+        )+};
+    }
+
+    ways! {
+        a_lock_is_taken_after_the_hook: LOCK.lock();
+        a_lock_is_entered_after_the_hook: LOCK.enter().expect("no fork");
+        a_lock_is_tried_after_the_hook: LOCK.try_lock().expect("it is free");
+        a_brief_lock_is_tried_after_the_hook: BRIEF.try_lock().expect("it is free");
+    }
 }

@@ -22,8 +22,6 @@ unsafe fn perform(
     new: *const c_void,
     new_len: usize,
 ) -> c_int {
-    // Arenas and the profile have locks.
-    masu_core::beside();
     // SAFETY: passed on.
     let call = unsafe { Call::new(old, old_len, new, new_len, found.index) };
     number(tree::perform(found.row, &call))

@@ -264,14 +264,10 @@ fn once(request: &Request) -> *mut u8 {
             unsafe { heap::zero_small(p, class, zeroed) }
         }
         Source::Medium(units) => run::alloc(heap::run_cache(), units, align, zeroed),
-        Source::Huge(bytes) => {
-            // A thread's first block may be a huge one.
-            heap::beside();
-            match zeroed {
-                0 => huge::alloc(bytes, align),
-                _ => huge::alloc_zeroed(bytes, align),
-            }
-        }
+        Source::Huge(bytes) => match zeroed {
+            0 => huge::alloc(bytes, align),
+            _ => huge::alloc_zeroed(bytes, align),
+        },
     }
 }
 

@@ -46,7 +46,6 @@ impl Arena {
     #[inline(never)]
     fn alloc_hardened_as_asked(&'static self, size: usize, align: usize) -> *mut u8 {
         let Some(request) = Request::exact(size, align, true) else { return null_mut() };
-        heap::beside();
         let mut p = self.alloc_hardened(size, &request);
         if p.is_null() && self.has_room(size) {
             let ask = || self.alloc_hardened(size, &request);
@@ -164,7 +163,6 @@ impl Arena {
     /// Ends the samples of all of the heap's blocks. O(samples).
     #[inline(never)]
     fn end_samples(&'static self) {
-        heap::beside();
         if sampling::any_live() {
             prof::ended(|p| Arena::of(p).is_some_and(|heap| ptr::eq(heap, self)));
         }

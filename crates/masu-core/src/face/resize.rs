@@ -6,8 +6,7 @@
 //!              └▶ else: a block of the same heap, a copy, a free
 //! ```
 //!
-//! Arenas are told what happens to their blocks, within their limits. Each door calls [`heap::beside`] once, before
-//! any lock; what lies behind the doors relies on that.
+//! Arenas are told what happens to their blocks, within their limits.
 
 use super::alloc::request_for;
 use super::free::{self, dealloc_out_of_line};
@@ -121,7 +120,6 @@ pub(super) unsafe fn realloc_as_asked(p: *mut u8, size: usize, align: usize) -> 
         // SAFETY: passed on.
         return unsafe { realloc_exact(p, size, align, true) };
     };
-    heap::beside();
     // SAFETY: passed on.
     unsafe { realloc_hardened(p, &block, size, usize::MAX, align, true) }
 }
@@ -162,7 +160,6 @@ pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
 
 /// The block that starts at `p`, for a caller that will resize it; a pointer to no block is reported.
 fn found(p: *const u8) -> Option<Block> {
-    heap::beside();
     let block = Block::find(p);
     if block.is_none() {
         report::mistake(Act::Realloc(None), p, why(p));
@@ -179,7 +176,6 @@ fn found(p: *const u8) -> Option<Block> {
 #[inline(never)]
 unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
     let Some(request) = request else { return null_mut() };
-    heap::beside();
     // SAFETY: passed on.
     if hardened::holds(p) && !request.exact && unsafe { resized_at_once(p, &request) } {
         return p;

@@ -86,31 +86,16 @@ fn frees_many() -> bool {
     freed >= MANY
 }
 
-/// Must be called before a thread that may have no heap takes a lock of the engine: it may be the process's second
-/// thread, and a fork has to know of the lock.
-#[inline]
-pub fn beside() {
-    if current().role.get() == Role::Empty {
-        beside_another();
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn beside_another() {
-    if table::counts().1 != 0 || !crate::sharing::is_first() {
-        crate::sharing::begin();
-    }
-}
-
 #[cold]
 fn new() -> Option<&'static Heap> {
     if current().role.get() == Role::Gone {
         return None;
     }
     debug_assert_eq!(current().role.get(), Role::Empty);
-    // Before the first lock, which is that of the region.
-    beside();
+    // The C library may not know of the thread that has the other heap.
+    if table::counts().1 != 0 {
+        crate::sharing::begin();
+    }
     // The hook may have made the heap.
     if current().role.get() == Role::Thread {
         return Some(current());

@@ -177,7 +177,6 @@ pub fn why(p: *const u8) -> Wrong {
 /// The block must be what [`Block::find`] has found at `p`, and the caller must own it.
 #[inline(always)]
 pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
-    birth::beside();
     // SAFETY: passed on, here and below.
     unsafe {
         if block.is_hardened() {
@@ -218,7 +217,6 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
 /// The caller must own the block.
 #[inline(never)]
 pub unsafe fn free_hardened(p: *mut u8) -> usize {
-    birth::beside();
     if sampling::any_live() {
         sampling::freed(p);
     }

@@ -62,7 +62,7 @@ mod tls;
 
 use outbox::Outbox;
 
-pub use birth::{beside, init_process};
+pub use birth::init_process;
 pub use event::look_at_freed;
 pub use exit::set_ended;
 pub use fast::{

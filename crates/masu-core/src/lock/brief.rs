@@ -4,6 +4,7 @@
 //! Only a fork waits for it. It sleeps for a moment and looks again, because the holder may not be running, and may have
 //! the lower priority.
 
+use crate::sharing;
 use crate::sync::{AtomicU32, Ordering, const_unless_loom, spin_hint};
 
 const FREE: u32 = 0;
@@ -28,6 +29,7 @@ impl BriefLock {
     /// Takes the lock if it is free.
     #[inline]
     pub fn try_lock(&self) -> Option<BriefGuard<'_>> {
+        sharing::before_lock();
         self.0
             .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_ok()

@@ -223,7 +223,6 @@ fn visit_caches(all: bool) {
 
 /// Gives everything back at once. Returns the bytes given back.
 pub fn now() -> usize {
-    heap::beside();
     let own = heap::purge_own();
     own + give_all()
 }

@@ -370,4 +370,3 @@ fn spans_are_not_shared_with_threads() {
 mod hardened;
 mod limits;
 mod random;
-mod second;

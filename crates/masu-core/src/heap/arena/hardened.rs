@@ -16,7 +16,7 @@ use super::stats::{HUGE, KINDS, MEDIUM};
 use super::{Arena, table};
 use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
-use crate::heap::{birth, thread_bytes};
+use crate::heap::thread_bytes;
 use crate::lock::Guard;
 use crate::request::{Request, Source};
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
@@ -82,7 +82,6 @@ impl Arena {
         if !features::HARDENED {
             return None;
         }
-        birth::beside();
         if !table::locked(heaps::begin) {
             return None;
         }
@@ -119,7 +118,7 @@ impl Arena {
             match heaps::alloc(&self.hardened.newest, self.id(), bytes, align) {
                 Some(p) => break p,
                 // Until the fork is over.
-                None => self.go_out(self.go_in()),
+                None => self.go_out(self.gate.enter()),
             }
         };
         if p.is_null() {
@@ -132,7 +131,7 @@ impl Arena {
 
     /// Counts a block that is about to be made. Returns `false` if it would be beyond the limit.
     fn count_hardened(&'static self, bytes: usize, align: usize, size: usize) -> bool {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let charged = self.charge(charge_of(bytes), &inside);
         if charged {
             self.tally.allocated_one(kind_of(bytes), size, bytes);
@@ -240,7 +239,7 @@ impl Arena {
         if new <= old {
             return true;
         }
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let charged = self.charge(new - old, &inside);
         self.go_out(inside);
         charged
@@ -248,7 +247,7 @@ impl Arena {
 
     /// Notes that a hardened block has been resized, or has stayed as it was.
     pub(crate) fn resized_hardened(&'static self, old: usize, new: usize, large: bool, done: bool) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let now = if done { new } else { old };
         self.tally.change_kind(kind_of(old), kind_of(now));
         if large {

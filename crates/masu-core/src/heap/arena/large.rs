@@ -197,7 +197,7 @@ impl Arena {
     /// Notes that a block has been resized, or else has stayed as it was.
     pub(crate) fn resized(&'static self, old: usize, new: usize, done: bool) {
         let more = new.saturating_sub(old);
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.tally.end(more);
         if done {
             self.tally.large(new, old);
@@ -221,13 +221,13 @@ impl Arena {
         if !self.begin(more) {
             return null_mut();
         }
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.tally.begin(old);
         let was_linked = self.take_out(p).is_some();
         self.go_out(inside);
         let to = change();
         let (now, bytes) = if to.is_null() { (p, old) } else { (to, new) };
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.tally.end(old + more);
         self.tally.large(bytes, old);
         self.discharge(new - bytes);

@@ -141,7 +141,6 @@ impl Arena {
     /// A new heap whose blocks are ordinary ones. Without `patient` it does not wait until a fork is over, but
     /// returns `None`.
     pub(in crate::heap) fn create_plain(patient: bool) -> Option<&'static Arena> {
-        super::birth::beside();
         table::acquire(patient, Arena::make_live)
     }
 
@@ -172,7 +171,6 @@ impl Arena {
 
     /// A block for a request; null if memory or the hard limit is out. Asks once.
     pub(crate) fn alloc_once(&'static self, request: &Request) -> *mut u8 {
-        super::birth::beside();
         if self.makes_hardened() {
             return self.alloc_hardened(request.bytes(), request);
         }
@@ -212,7 +210,7 @@ impl Arena {
     /// the limit has come on top, and gives a signal ([`take_signal`](Arena::take_signal)), again if it
     /// was below in between.
     pub fn set_limits(&'static self, soft: usize, hard: usize) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.soft.store(soft, Ordering::Relaxed);
         self.hard.store(hard, Ordering::Relaxed);
         // It may be below the soft limit now.
@@ -351,15 +349,7 @@ impl Arena {
         table::release(self);
     }
 
-    /// Into the gate and out of it, on a thread of the program, whose first call this may be. Separate functions, since
-    /// seldom-run code needs them in many places.
-    #[cold]
-    #[inline(never)]
-    fn go_in(&self) -> Guard<'_> {
-        super::birth::beside();
-        self.gate.enter()
-    }
-
+    /// Out of the gate; a separate function, since seldom-run code needs it in many places.
     #[cold]
     #[inline(never)]
     fn go_out(&'static self, inside: Guard<'static>) {
@@ -369,7 +359,7 @@ impl Arena {
     /// Gives back what free memory the heap keeps: empty spans, and pages of sparse ones on which no
     /// live block lies. O(spans). Returns the bytes given back.
     pub fn trim(&'static self) -> usize {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.collect(&inside);
         let bytes = self.tidy(true);
         self.go_out(inside);
@@ -378,7 +368,7 @@ impl Arena {
 
     /// What the heap holds and has done. O(spans), during which no other thread allocates from it.
     pub fn stats(&'static self) -> ArenaStats {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.collect(&inside);
         let stats = self.tally.read(self.footprint());
         self.go_out(inside);
@@ -391,7 +381,7 @@ impl Arena {
     /// No block of the heap may be used any more, by any thread, and no other thread may use the
     /// heap meanwhile.
     pub(crate) unsafe fn empty(&'static self) -> usize {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let bytes = self.allocated();
         self.wipe(&inside);
         self.go_out(inside);
@@ -405,7 +395,7 @@ impl Arena {
     /// As there; and the heap must not be used any more.
     pub(crate) unsafe fn end(&'static self) -> usize {
         self.destroy_hooked();
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let bytes = self.allocated();
         self.finish(inside);
         bytes
@@ -417,7 +407,7 @@ impl Arena {
     /// No thread may allocate from the heap any more. Its blocks may be used, resized and freed as
     /// before.
     pub unsafe fn retire(&'static self) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.state.set(RETIRED);
         self.go_out(inside);
     }

@@ -24,10 +24,8 @@ pub mod sharing {
     /// It starts.
     pub fn begin() {}
 
-    /// A thread without a heap may be the first, as long as there is none.
-    pub fn is_first() -> bool {
-        true
-    }
+    /// It starts.
+    pub fn before_lock() {}
 
     /// It exists.
     pub fn is_alone() -> bool {

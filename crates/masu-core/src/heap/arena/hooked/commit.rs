@@ -61,7 +61,7 @@ impl Arena {
         commits.set(commits.get() + 1);
         self.go_out(inside);
         let done = self.commit(&run);
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         // The program may have destroyed the arena meanwhile, though it must not.
         commits.set(commits.get().saturating_sub(1));
         if !done {
@@ -83,7 +83,7 @@ impl Arena {
         for (chunk, first, n) in run.parts() {
             let mut from = first;
             loop {
-                let inside = self.go_in();
+                let inside = self.gate.enter();
                 let range = chunk.next_decommitted(from).filter(|(at, _)| *at < first + n);
                 let extent = chunk.extent();
                 self.go_out(inside);
@@ -93,7 +93,7 @@ impl Arena {
                 if !caller.part(|hooks| hooks.commit, extent, offset, len * UNIT) {
                     return false;
                 }
-                let inside = self.go_in();
+                let inside = self.gate.enter();
                 chunk.set((at, len), false, false, false);
                 self.go_out(inside);
                 from = at + len;

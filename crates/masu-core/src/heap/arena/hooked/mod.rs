@@ -130,7 +130,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     pub unsafe fn set_hooks(&'static self, hooks: *const Hooks, arena: u32) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         if !self.memory.is_on() {
             // From here on bins are empty, so that an allocation comes here.
             self.tidy(true);
@@ -153,7 +153,7 @@ impl Arena {
             self.memory.caller().dalloc(part, false);
             return false;
         }
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.memory.records.begin(part);
         self.go_out(inside);
         true
@@ -169,7 +169,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     pub fn hook_memory(&'static self) -> (usize, usize, usize) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let (mapped, used) = (&self.memory.mapped, &self.memory.used);
         let dirty = self.memory.dirty();
         self.go_out(inside);
@@ -210,7 +210,7 @@ impl Arena {
             }
             _ => (false, Want::Huge(usable, request.align)),
         };
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         if !self.charge(usable, &inside) {
             self.go_out(inside);
             return null_mut();
@@ -275,15 +275,15 @@ impl Arena {
         let zeroed = zeroed && matches!(want, Want::Huge(..));
         let caller = self.memory.caller();
         let Some((at, zero, committed)) = caller.alloc(0, n * CHUNK, align, zeroed) else {
-            return (None, self.go_in());
+            return (None, self.gate.enter());
         };
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         if at.is_multiple_of(align) && self.memory.insert(self.id(), at, n, zero, committed) {
             return (self.memory.take(want), inside);
         }
         self.go_out(inside);
         caller.dalloc(Extent { at, size: n * CHUNK }, committed);
-        (None, self.go_in())
+        (None, self.gate.enter())
     }
 
     /// Takes back a freed block that lies in hook memory. Inside the gate. Returns the bytes after which it may

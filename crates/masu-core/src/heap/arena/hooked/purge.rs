@@ -73,7 +73,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     pub(super) fn begin_alone(&'static self) -> bool {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let alone = !self.memory.busy.replace(true);
         self.go_out(inside);
         alone
@@ -83,7 +83,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     pub(super) fn end_alone(&'static self) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.memory.busy.set(false);
         self.go_out(inside);
     }
@@ -92,7 +92,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn purge_next(&'static self, before: Option<u64>) -> bool {
-        let mut inside = self.go_in();
+        let mut inside = self.gate.enter();
         let memory = &self.memory;
         let old = |chunk: &&Chunk| before.is_none_or(|before| chunk.freed.get() <= before);
         let Some(chunk) = memory.queue.front().filter(old) else {
@@ -116,7 +116,7 @@ impl Arena {
                 if self.give_range(first, n, extent) {
                     return true;
                 }
-                inside = self.go_in();
+                inside = self.gate.enter();
                 memory.end_change();
                 self.each(first, n, |chunk| {
                     chunk.kept.set(round);
@@ -169,14 +169,14 @@ impl Arena {
             self.starts(at + size);
         }
         // From when the hook has it, the address may be any other code's.
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.memory.end_change();
         let mut chunks = None;
         self.each(first, n, |chunk| chunk.pooled.set(chunks.replace(chunk)));
         (0..n).for_each(|i| map::leave(at + i * CHUNK));
         self.go_out(inside);
         let gone = hooks.dalloc(Extent { at, size }, committed);
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         while let Some(chunk) = chunks {
             chunks = chunk.pooled.take();
             if gone {
@@ -193,7 +193,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn starts(&'static self, at: usize) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         if let Some(chunk) = map::find(at) {
             chunk.starts.set(true);
         }
@@ -208,7 +208,7 @@ impl Arena {
         let hooks = self.memory.caller();
         let (mut from, mut again) = (0, later);
         loop {
-            let inside = self.go_in();
+            let inside = self.gate.enter();
             let range = chunk.next_dirty(from);
             let extent = chunk.extent();
             if let Some((first, n)) = range {
@@ -219,13 +219,13 @@ impl Arena {
             let offset = chunk.at.get() + first * UNIT - extent.at;
             let outcome = purge_part(&hooks, extent, offset, n * UNIT);
             again |= outcome.0;
-            let inside = self.go_in();
+            let inside = self.gate.enter();
             chunk.unhold(first, n);
             chunk.set((first, n), outcome.0, outcome.1, outcome.2);
             self.go_out(inside);
             from = first + n;
         }
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let memory = &self.memory;
         match chunk.state.get() {
             State::Busy => {
@@ -255,7 +255,7 @@ impl Arena {
             futex::wait(NEVER.as_ptr(), 0, Some((0, 50_000)));
         }
         let hooks = self.memory.caller();
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         // Blocks that were left behind die with the rest.
         self.gate.take(&inside);
         self.memory.wipe();
@@ -265,14 +265,14 @@ impl Arena {
             let (extent, frozen) = (first.extent(), first.frozen.get());
             let mut committed = false;
             self.each(first, n, |chunk| committed |= chunk.is_committed());
-            let inside = self.go_in();
+            let inside = self.gate.enter();
             self.each(first, n, |chunk| self.memory.forget(chunk));
             self.go_out(inside);
             if !frozen && !hooks.dalloc(extent, committed) {
                 hooks.destroy(extent, committed);
             }
         }
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         self.memory.busy.set(false);
         self.memory.set_hooks(core::ptr::null(), 0);
         let part = self.memory.records.end();

@@ -51,7 +51,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn shrink_hooked(&'static self, chunk: &'static Chunk, old: usize, new: usize) {
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         let (had, keeps) = (old.div_ceil(CHUNK), new.div_ceil(CHUNK));
         chunk.bytes.set(new);
         if let Some(first) = find(pointer(chunk.at.get() + keeps * CHUNK)).filter(|_| keeps < had) {
@@ -75,7 +75,7 @@ impl Arena {
     #[inline(never)]
     fn grow_hooked(&'static self, chunk: &'static Chunk, old: usize, new: usize) -> Option<bool> {
         let more = new - old;
-        let inside = self.go_in();
+        let inside = self.gate.enter();
         if !self.charge(more, &inside) {
             self.go_out(inside);
             return None;
@@ -117,7 +117,7 @@ impl Arena {
                 self.extend(chunk, end, n);
                 self.end_alone();
             }
-            inside = self.go_in();
+            inside = self.gate.enter();
             if !self.is_free_behind(end, n) {
                 return (inside, None);
             }
@@ -150,7 +150,7 @@ impl Arena {
         let mut have = 0;
         while have < n {
             let at = end + have * CHUNK;
-            let inside = self.go_in();
+            let inside = self.gate.enter();
             let next = map::find(at);
             let mine = next.filter(|next| next.heap() == self.id());
             let usable = |chunk: &Chunk| !chunk.frozen.get();
@@ -170,7 +170,7 @@ impl Arena {
             match that {
                 Some(that) if starts => {
                     let joined = hooks.merge(this, that, committed);
-                    let inside = self.go_in();
+                    let inside = self.gate.enter();
                     if let Some(next) = next.filter(|_| joined) {
                         next.starts.set(false);
                     }
@@ -188,7 +188,7 @@ impl Arena {
                     let Some((got, zero, committed)) = hooks.alloc(at, size, CHUNK, false) else {
                         return;
                     };
-                    let inside = self.go_in();
+                    let inside = self.gate.enter();
                     let kept =
                         got == at && self.memory.insert(self.id(), at, n - have, zero, committed);
                     self.go_out(inside);
