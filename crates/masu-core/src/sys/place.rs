@@ -14,7 +14,7 @@ pub enum Place {
     Beyond,
     /// Unknown, but the address is not a multiple of [`LEAST`].
     Uneven,
-    /// The stack of the calling thread, in use.
+    /// The stack of the calling thread, in use, or that of the first thread.
     Stack,
     /// The code or the variables of a loaded file, of the program itself if the name is empty.
     File(&'static CStr),
@@ -31,7 +31,7 @@ pub const LEAST: usize = 8;
 const LOW: usize = 64 << 10;
 /// Beyond the largest addresses that a program can have, with five levels of page tables.
 const BEYOND: usize = 1 << 56;
-/// The usual maximum of a first stack, 64 MiB, and of another thread's, 8 MiB.
+/// The most of a first stack that is looked at on its own thread, 64 MiB, and of any other stack, 8 MiB.
 const FIRST_STACK: usize = 64 << 20;
 const STACK: usize = 8 << 20;
 /// How far above the calling function an address counts as on another thread's stack: other memory may lie
@@ -55,15 +55,21 @@ pub fn place(p: *const u8) -> Place {
         Place::File(name)
     } else if mem::is_unmapped(at) {
         Place::Unmapped
+    } else if is_below(at, auxv::above_first_stack(), STACK) {
+        Place::Stack
     } else {
         Place::Other
     }
 }
 
+fn is_below(at: usize, top: usize, most: usize) -> bool {
+    at < top && top - at <= most
+}
+
 /// Whether an address is on the calling thread's stack, whose end in use is at `here`. The kernel puts the first
 /// stack above all else, and a C library puts a thread's own words at the upper end of its stack.
 fn is_on_stack(at: usize, here: usize) -> bool {
-    let within = |top: usize, most: usize| here <= at && at < top && top - here <= most;
+    let within = |top: usize, most: usize| here <= at && at < top && is_below(here, top, most);
     within(auxv::above_first_stack(), FIRST_STACK)
         || within(thread_pointer(), STACK) && at - here <= NEAR
 }
@@ -139,6 +145,8 @@ mod tests {
             return;
         }
         assert_eq!(at(stack_pointer()), Place::Stack);
+        let outermost = auxv::above_first_stack() - 64;
+        assert_eq!(at(outermost & !(LEAST - 1)), Place::Stack, "of another thread");
         let variable = place((&raw const VARIABLE).cast());
         assert!(matches!(variable, Place::File(_) | Place::Other), "{variable:?}");
     }
