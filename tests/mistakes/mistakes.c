@@ -115,9 +115,7 @@ enum { SIZES = sizeof sizes / sizeof sizes[0] };
 static int is(const struct mistake *m, const char *name) { return strcmp(m->name, name) == 0; }
 
 // Whether masu promises to stop a case of this size.
-static int promised(const struct mistake *m, size_t n, int thread) {
-    // Only the calling thread's stack is known.
-    if (is(m, "free_on_stack") || is(m, "free_by_alloca")) return thread == NOTHING;
+static int promised(const struct mistake *m, size_t n) {
     if (!(m->flags & SOME)) return m->flags & SEEN;
     // A large block may have been given out again in part.
     if (is(m, "double_free_delayed")) return n <= 20000;
@@ -140,7 +138,7 @@ static int promised_hardened(const struct mistake *m, size_t n) {
 
 static void list_one(const struct mistake *m, size_t n, int thread) {
     const int is_none = m == no_mistake;
-    printf("%s %zu %d %s %s\n", m->name, n, thread, is_none ? "none" : promised(m, n, thread) ? "promised" : "not",
+    printf("%s %zu %d %s %s\n", m->name, n, thread, is_none ? "none" : promised(m, n) ? "promised" : "not",
            is_none ? "none" : promised_hardened(m, n) ? "promised" : "not");
 }
 

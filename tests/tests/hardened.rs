@@ -53,7 +53,7 @@ fn ends_as_promised(configuration: &str, column: usize, least: usize) {
 
 #[test]
 fn every_mistake_that_is_promised_is_stopped_by_default() {
-    ends_as_promised("policy:default", 0, 725);
+    ends_as_promised("policy:default", 0, 743);
 }
 
 #[test]

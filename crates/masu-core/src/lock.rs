@@ -390,3 +390,6 @@ pub mod fork {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
