@@ -132,6 +132,7 @@ fn check(name: &str) {
     let page = fs::read_to_string(workspace().join("docs").join(name)).expect(name);
     let blocks = blocks(&page);
     assert!(!blocks.is_empty(), "{name} has no commands");
+    let mut slow = 3;
     for (script, expected) in blocks {
         let mut shell = Command::new("timeout");
         let seconds = (100 * patience()).to_string();
@@ -139,7 +140,15 @@ fn check(name: &str) {
         shell.current_dir(place.path()).env_remove("LD_PRELOAD").stdin(Stdio::null());
         shell.env("PATH", format!("{}:{path}", at("bin").display()));
         shell.env("LD_LIBRARY_PATH", place.path()).env("PID", waiting.0.id().to_string());
-        let done = shell.output().expect("bash runs");
+        let mut done = shell.output().expect("bash runs");
+        // A slow host does not get through a race in its time; it may the next time.
+        while let Some(124) = done.status.code()
+            && String::from_utf8_lossy(&done.stdout).contains("The time was up before every")
+            && slow != 0
+        {
+            slow -= 1;
+            done = shell.output().expect("bash runs");
+        }
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success(), "{name}: {script}\n{}\n{said}", done.status);
         for word in ["ld.so", "masu: warning", "command not found"] {
