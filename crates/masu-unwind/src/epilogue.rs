@@ -5,14 +5,21 @@
 //! run next, so what they say is certain, unlike a register that may hold a frame pointer.
 
 use crate::cfi::Rule;
-use crate::memory::Stack;
+use crate::memory::{PAGE, Stack};
 
 /// Returns the rule of a frame whose code continues at `pc`. `None` if its next eight bytes do anything but move the
-/// stack pointer, restore registers and return.
+/// stack pointer, restore registers and return. Of these, those on the call's own page are read: that page runs, so it
+/// stays, while another thread may be unmapping the next one.
 #[cold]
 pub fn rule(pc: usize, stack: &mut Stack) -> Option<Rule> {
+    if pc.is_multiple_of(PAGE) {
+        // The call was its page's last instruction.
+        return None;
+    }
     let (at, bits) = (pc & !7, pc % 8 * 8);
-    let (low, high) = (stack.read(at)? as u64, stack.read(at + 8)? as u64);
+    let low = stack.read(at)? as u64;
+    // Zeroes are none of the instructions that are known.
+    let high = if (at + 8).is_multiple_of(PAGE) { 0 } else { stack.read(at + 8)? as u64 };
     decode(low >> bits | high << 1 << (63 - bits))
 }
 

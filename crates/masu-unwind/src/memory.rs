@@ -7,7 +7,7 @@ use crate::past::Seen;
 use crate::sys;
 
 /// No supported kernel has smaller pages. With larger ones a page is checked more than once.
-const PAGE: usize = 4096;
+pub const PAGE: usize = 4096;
 
 /// The part of the stack that is known to be readable.
 pub struct Stack {
@@ -40,6 +40,17 @@ impl Stack {
         }
         // SAFETY: on a readable page and at a multiple of eight, so wholly on that page.
         Some(unsafe { (address as *const usize).read_volatile() })
+    }
+
+    /// Whether the stack of which `sp` is the end in use surely goes on up to another address. A C library puts a thread's
+    /// own words at the upper end of its stack; what lies behind them may be another thread's, which may unmap it at any
+    /// moment.
+    #[cold]
+    pub fn goes_on(&mut self, sp: usize, to: usize) -> bool {
+        let end = sys::thread_pointer();
+        let is_beyond = sp < end && end <= to;
+        let mut pages = (sp & !(PAGE - 1)..=to).step_by(PAGE);
+        !is_beyond && pages.all(|page| self.has(page) || self.reach(page))
     }
 
     #[inline(always)]

@@ -53,6 +53,22 @@ pub fn can_be_read(address: usize) -> bool {
     address != 0 && asked() != EFAULT
 }
 
+/// Returns the calling thread's pointer.
+pub fn thread_pointer() -> usize {
+    let at: usize;
+    // SAFETY: reads the thread's own register or, on x86-64, the word that the ABI keeps there.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) at,
+            options(pure, readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) at, options(pure, nomem, nostack, preserves_flags));
+        #[cfg(target_arch = "riscv64")]
+        core::arch::asm!("mv {}, tp", out(reg) at, options(pure, nomem, nostack, preserves_flags));
+    }
+    at
+}
+
 /// Returns the process's ID.
 pub fn process() -> usize {
     // SAFETY: it has no effect.

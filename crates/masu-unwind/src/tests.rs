@@ -354,6 +354,9 @@ fn what_cannot_be_read_is_not() {
     let at = &raw const word as usize;
     assert!(crate::sys::can_be_read(at));
     let mut stack = crate::memory::Stack::at(at);
+    // The test's thread has its own words at the upper end of its stack, and they are mapped.
+    let end = crate::sys::thread_pointer();
+    assert!(stack.goes_on(at, at + 8) && stack.goes_on(at, end - 8) && !stack.goes_on(at, end));
     assert_eq!((stack.word(at), stack.word(at + 1), stack.word(16)), (Some(7), None, None));
 }
 
@@ -389,7 +392,7 @@ fn code_that_only_returns_says_how_large_its_frame_is() {
     assert_eq!(popped.of_kept(3).1, SAME);
 }
 
-/// A stack goes on behind code that was generated at run time and keeps no frame pointer.
+/// A stack goes on behind code that was generated at run time and keeps no frame pointer, also at the end of its page.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_trampoline_without_a_table_does_not_end_the_stack() {
@@ -402,30 +405,35 @@ fn a_trampoline_without_a_table_does_not_end_the_stack() {
     unsafe extern "C" {
         fn mmap(at: usize, len: usize, may: c_int, flags: c_int, file: c_int, from: i64)
         -> *mut u8;
+        fn munmap(at: *mut u8, len: usize) -> c_int;
     }
     // endbr64; push %rbp; push %rbx; sub $8, %rsp; xor %ebp, %ebp; call *%rsi; add $8, %rsp; pop %rbx; pop %rbp; ret:
     // a frame pointer of 0 leads nowhere.
-    const CODE: [u8; 25] = [
+    const CODE: [u8; 21] = [
         0xf3, 0x0f, 0x1e, 0xfa, 0x55, 0x53, 0x48, 0x83, 0xec, 8, 0x31, 0xed, 0xff, 0xd6, 0x48,
-        0x83, 0xc4, 8, 0x5b, 0x5d, 0xc3, 0xcc, 0xcc, 0xcc, 0xcc,
+        0x83, 0xc4, 8, 0x5b, 0x5d, 0xc3,
     ];
-    // SAFETY: fresh memory, private and executable.
-    let page = unsafe { mmap(0, 4096, 7, 0x22, -1, 0) };
+    // SAFETY: fresh memory, private and executable, without its second page.
+    let page = unsafe { mmap(0, 8192, 7, 0x22, -1, 0) };
     assert_ne!(page.addr(), usize::MAX, "mmap");
-    // SAFETY: the code fits, and is a function of these arguments that keeps what functions have to keep.
-    let call: extern "C" fn(*mut Vec<usize>, Callee) = unsafe {
-        page.copy_from_nonoverlapping(CODE.as_ptr(), CODE.len());
-        core::mem::transmute(page)
-    };
-    let mut found = Vec::new();
-    call(&raw mut found, callee);
-    let mut room = [MaybeUninit::uninit(); 256];
-    let own = walk(&mut room);
-    let at = found.iter().position(|&frame| frame.wrapping_sub(page.addr()) < CODE.len());
-    // Behind it come this function, at another place, and its callers.
-    let behind = &found[at.expect("the trampoline") + 2..];
-    assert_eq!(behind, &own[own.len() - behind.len()..]);
-    assert!(behind.len() + 2 >= own.len() && behind.len() > 5, "{found:x?} {own:x?}");
+    // SAFETY: as above.
+    assert_eq!(unsafe { munmap(page.add(4096), 4096) }, 0);
+    for at in [0, 4096 - CODE.len()] {
+        // SAFETY: the code fits, and is a function of these arguments that keeps what functions have to keep.
+        let call: extern "C" fn(*mut Vec<usize>, Callee) = unsafe {
+            page.add(at).copy_from_nonoverlapping(CODE.as_ptr(), CODE.len());
+            core::mem::transmute(page.add(at))
+        };
+        let mut found = Vec::new();
+        call(&raw mut found, callee);
+        let mut room = [MaybeUninit::uninit(); 256];
+        let own = walk(&mut room);
+        let at = found.iter().position(|&frame| frame.wrapping_sub(page.addr()) < 4096);
+        // Behind it come this function, at another place, and its callers.
+        let behind = &found[at.expect("the trampoline") + 2..];
+        assert_eq!(behind, &own[own.len() - behind.len()..]);
+        assert!(behind.len() + 2 >= own.len() && behind.len() > 5, "{found:x?} {own:x?}");
+    }
 }
 
 /// A plugin that is built again, with a larger buffer, and loaded again in the same place.

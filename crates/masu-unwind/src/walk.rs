@@ -170,7 +170,8 @@ impl Walk {
     fn by_frame_pointer(&mut self) -> Option<Rule> {
         let pointer = self.stack.word(*self.frame.kept.get(FRAME)?)?;
         let sound = pointer >= self.frame.sp && pointer - self.frame.sp < LARGEST;
-        (sound && !self.exact).then(Rule::by_frame_pointer)
+        let sound = sound && !self.exact && self.stack.goes_on(self.frame.sp, pointer);
+        sound.then(Rule::by_frame_pointer)
     }
 }
 
