@@ -2,6 +2,7 @@
 // use at the end.
 #include "check.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -67,6 +68,24 @@ CASE(keeps_some) {
     kept[6] = realloc(takes(200000), 900000);
     for (int i = 0; i < 1000; i++) gives(takes(i));
 }
+// The requests that fail come from another place.
+CASE(keeps_one_after_a_failure) {
+    void (*set_limits)(size_t, size_t) = (void (*)(size_t, size_t))dlsym(RTLD_DEFAULT, "masu_set_limits");
+    CHECK(set_limits != NULL, "%s", dlerror());
+    set_limits(0, 1);
+    void **last = NULL, **next;
+    while ((next = malloc(hidden(5000))) != NULL) {
+        *next = last;
+        last = next;
+    }
+    set_limits(0, 0);
+    kept[0] = takes(100000);
+    for (; last != NULL; last = next) {
+        next = *last;
+        free(last);
+    }
+}
+CASE(keeps_one) { kept[0] = takes(100000); }
 CASE(keeps_nothing) {
     for (int i = 0; i < 1000; i++) gives(takes(i * 300));
 }

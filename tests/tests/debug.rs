@@ -163,6 +163,21 @@ fn what_is_in_use_at_the_end_is_listed() {
     assert_eq!(run("keeps_some", 0, ",show_leaks:off").run().success().stderr, "");
 }
 
+/// A request that fails leaves no stack for the block after it.
+#[test]
+fn a_block_after_a_failure_has_its_own_stack() {
+    if !is_masu() {
+        return;
+    }
+    let place = |case: &str| {
+        let outcome = run(case, 5000, "").run().success();
+        let own = outcome.stderr.lines().find(|line| line.contains("#0 "));
+        let place = own.and_then(|line| line.split_once("the program+"));
+        place.unwrap_or_else(|| panic!("{}", outcome.describe())).1.to_owned()
+    };
+    assert_eq!(place("keeps_one_after_a_failure"), place("keeps_one"));
+}
+
 #[test]
 fn the_list_does_not_go_astray() {
     if !is_masu() {

@@ -79,9 +79,10 @@ pub(super) fn hardened_block(bytes: usize, align: usize, size: usize) -> *mut u8
     }
     if !p.is_null() {
         thread_bytes::allocated(bytes);
-        // SAFETY: allocated just now.
-        unsafe { sampling::counted_beside_guards(p, size) };
     }
+    // Without a block, too: what was noted for it must not become the next one's.
+    // SAFETY: null, or allocated just now.
+    unsafe { sampling::counted_beside_guards(p, size) };
     p
 }
 

@@ -265,7 +265,7 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
 /// A block of an arena, or a medium or huge one, was allocated or resized: it may be a sample.
 ///
 /// # Safety
-/// `p` must be a live block of the caller's.
+/// `p` must be null or a live block of the caller's.
 #[cold]
 #[inline(never)]
 pub unsafe fn counted(p: *mut u8, size: usize) {

@@ -9,8 +9,9 @@
 //! 1. the mapping is never moved or unmapped, so an index that was given out stays valid.
 
 use super::heads;
+use super::table::ONE;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
-use crate::sys::mem;
+use crate::sys::{mem, time};
 
 /// Chains of sites.
 pub const SITE_HEADS: usize = 1 << 12;
@@ -45,6 +46,14 @@ pub struct Record {
     pub home: u32,
     /// The thread that allocated it, if every block is recorded.
     pub thread: u32,
+}
+
+impl Record {
+    /// The milliseconds since it was drawn, once for each block that it stands for.
+    pub fn lived(&self) -> u64 {
+        let age = time::now_ms().saturating_sub(self.born);
+        ((u128::from(self.objects) * u128::from(age)) >> ONE.trailing_zeros()) as u64
+    }
 }
 
 /// A block that was freed.

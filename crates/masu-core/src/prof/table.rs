@@ -303,6 +303,9 @@ pub fn put_back(record: Record) {
     unsafe {
         let Some(index) = new_record(area) else { return };
         link(area, index, record);
+        // It lives on.
+        let s = &mut *area.site(record.site);
+        s.lived = s.lived.saturating_sub(record.lived());
     }
     // It was there before, so this is no peak.
     peak::add(record.bytes, || 0);
@@ -359,9 +362,7 @@ pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
         let s = &mut *area.site((*record).site);
         peak::put_aside(s);
         s.live.sub(objects, bytes);
-        let age = time::now_ms().saturating_sub((*record).born);
-        let lived = (u128::from(objects) * u128::from(age)) >> ONE.trailing_zeros();
-        s.lived = s.lived.saturating_add(lived as u64);
+        s.lived = s.lived.saturating_add((*record).lived());
         peak::sub(bytes);
         LIVE.fetch_sub(1, Ordering::Relaxed);
         let taken = *record;
