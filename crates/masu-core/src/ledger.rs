@@ -176,6 +176,16 @@ shared_static! {
 }
 
 shared_static! {
+    /// Bytes of the pages that guarded blocks lie in.
+    pub static GUARDED: AtomicUsize = AtomicUsize::new(0);
+}
+
+shared_static! {
+    /// Bytes of the profile.
+    pub static PROFILE: AtomicUsize = AtomicUsize::new(0);
+}
+
+shared_static! {
     /// Whether a failure has been delivered, so that the reserve may be used.
     static FAILED: AtomicBool = AtomicBool::new(false);
 }
@@ -230,8 +240,9 @@ pub fn tables() -> usize {
 }
 
 /// Bytes in use that are not free.
+#[inline(always)]
 fn taken() -> usize {
-    in_blocks() + tables()
+    in_blocks() + get(&GUARDED) + get(&PROFILE) + tables()
 }
 
 /// Bytes in spans, runs and blocks in use, except for memory of hooks and between guards.

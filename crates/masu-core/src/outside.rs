@@ -280,7 +280,7 @@ places! {
     guard_count = crate::guard::slots::COUNT,
     guard_records = crate::guard::slots::RECORDS,
     guard_live = crate::guard::LIVE_BYTES,
-    guard_pages = crate::guard::PAGE_BYTES,
+    guard_pages = crate::ledger::GUARDED,
     hook_tables = crate::heap::arena::hooked::MAPPED,
     hardened_place = crate::hardened::place::PROCESS,
     hardened_heaps = crate::hardened::place::HEAPS,

@@ -73,3 +73,24 @@ fn a_stack_that_overflows_is_told_by_std() {
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{errors}");
     assert!(errors.contains("has overflowed its stack"), "{errors}");
 }
+
+#[test]
+fn pages_of_guarded_blocks_count_towards_the_limit() {
+    common::alone("pages_of_guarded_blocks_count_towards_the_limit", || {
+        let resident = || masu::ctl::snapshot().resident;
+        let before = resident();
+        let mut kept: Vec<Vec<u8>> = Vec::with_capacity(10_000);
+        masu::limit::set_hard(Some(masu::limit::used() + (16 << 20)));
+        while kept.len() < kept.capacity() {
+            let mut block = Vec::new();
+            if block.try_reserve_exact(200).is_err() {
+                break;
+            }
+            block.push(1);
+            kept.push(block);
+        }
+        masu::limit::set_hard(None);
+        let (count, more) = (kept.len(), resident() - before);
+        assert!(count > 3000 && more < 17 << 20, "{count} blocks take {more} bytes");
+    });
+}

@@ -94,5 +94,13 @@ fn a_profile_is_taken() {
     assert!(text.starts_with("heap_v2/4096\n") && text.contains("MAPPED_LIBRARIES:"), "{text}");
     now(jemalloc_pprof::deactivate_jemalloc_profiling());
     assert!(!prof::is_on() && prof::live_bytes() == 0);
+    // The samples' own heap is not the program's.
+    assert_eq!(masu::ctl::snapshot().shared_heaps, 0);
+
+    // Each block from the start on, although the thread has some at hand.
     drop(blocks);
+    prof::start(1).expect("memory");
+    let before = prof::live_bytes();
+    let blocks = kept(100);
+    assert_eq!(prof::live_bytes() - before, 100 * (200 + size_of_val(&blocks[0]) as u64));
 }

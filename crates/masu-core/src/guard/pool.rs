@@ -3,6 +3,7 @@
 use super::slots::{self, Slot};
 use super::{fault, report};
 use crate::features;
+use crate::ledger::{self, GUARDED};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::auxv;
 use core::ptr::null_mut;
@@ -16,8 +17,6 @@ static WHOLE: AtomicBool = AtomicBool::new(false);
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// Their bytes.
 pub static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of the pages that they lie in.
-pub static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Where the next search begins.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
@@ -65,7 +64,7 @@ pub struct Usage {
 /// What guards take now.
 pub fn usage() -> Usage {
     let (records, mapped) = slots::lengths();
-    let (live, pages) = (LIVE_BYTES.load(Ordering::Relaxed), PAGE_BYTES.load(Ordering::Relaxed));
+    let (live, pages) = (LIVE_BYTES.load(Ordering::Relaxed), GUARDED.load(Ordering::Relaxed));
     Usage { live, pages, records, mapped }
 }
 
@@ -108,7 +107,8 @@ unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
     let record = slot.record();
     let (low, high) = slot.pages();
     let start = if upper { high.saturating_sub(size) & !(align - 1) } else { low };
-    if start < low || start + size > high {
+    // Without room for its pages the block is an ordinary one.
+    if start < low || start + size > high || !ledger::has_room(high - low) {
         record.state.release();
         return null_mut();
     }
@@ -127,7 +127,7 @@ unsafe fn fit(slot: Slot, size: usize, align: usize, upper: bool) -> *mut u8 {
     }
     let (low, high) = slot.touched();
     LIVE_BYTES.fetch_add(size, Ordering::Relaxed);
-    PAGE_BYTES.fetch_add(high - low, Ordering::Relaxed);
+    GUARDED.fetch_add(high - low, Ordering::Relaxed);
     record.allocated.record();
     record.freed.clear();
     record.state.publish();
@@ -215,7 +215,7 @@ pub unsafe fn free(p: *mut u8) -> bool {
     }
     let (low, high) = slot.touched();
     LIVE_BYTES.fetch_sub(record.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
-    PAGE_BYTES.fetch_sub(high - low, Ordering::Relaxed);
+    GUARDED.fetch_sub(high - low, Ordering::Relaxed);
     // SAFETY: invariant 1 of `guard::state`: ended above, so this thread's alone, and its block is freed.
     unsafe { slot.close() };
     record.state.release();

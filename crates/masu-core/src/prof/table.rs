@@ -13,6 +13,7 @@ pub use super::area::{Amount, Site};
 use super::area::{Area, FIRST_SITE, PARTS, RECORDS, Record, SITE_BYTES};
 use super::heads::{self, Heads};
 use super::{DEFAULT_RATE, LIVE, draw, peak};
+use crate::ledger;
 use crate::lock::{Guard, Lock};
 use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -74,6 +75,7 @@ impl<'a> Changing<'a> {
             }
         }
         HEADS.begin_anew();
+        ledger::PROFILE.store(used_bytes(), Ordering::Relaxed);
     }
 }
 
@@ -192,6 +194,7 @@ pub fn insert(drawn: Drawn, origin: Origin) -> bool {
     }
     peak::add(bytes, most);
     LIVE.fetch_add(1, Ordering::Relaxed);
+    ledger::PROFILE.store(used_bytes(), Ordering::Relaxed);
     true
 }
 
@@ -461,6 +464,7 @@ pub fn totals() -> Totals {
 }
 
 /// Bytes of memory that the profile has used.
+#[inline(always)]
 pub fn used_bytes() -> usize {
     let records = USED.load(Ordering::Relaxed) * size_of::<Record>();
     let tables = HEADS.bytes() + PARTS[0] - heads::ALL * size_of::<AtomicU32>();

@@ -109,7 +109,8 @@ impl From<Refused> for Error {
 /// A smaller rate takes more samples: the figures are more accurate and cost more. A rate of 64 KiB or more is a
 /// minimum: a thread that takes more than a sample in 600 µs, averaged over more than half a second, is sampled less
 /// often, and so are all threads together if they take more than that for each processor. The figures stay unbiased.
-/// Smaller rates are used as given. A rate of 1 samples every block; 0 counts as 1.
+/// Smaller rates are used as given. A rate of 1 samples every block; 0 counts as 1. Other threads first use up the small
+/// blocks that they already keep for their next requests.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -124,10 +125,14 @@ impl From<Refused> for Error {
 /// [`Error::NoMemory`] if there is no memory for it.
 pub fn start(rate: usize) -> Result<(), Error> {
     global::ensure_started();
-    Ok(engine::start(rate)?)
+    engine::start(rate)?;
+    // Blocks that wait in the thread's bins would be handed out without a look.
+    masu_core::control::flush_thread();
+    Ok(())
 }
 
-/// Stops sampling. Sampled blocks in use are still followed until they are freed.
+/// Stops sampling. Sampled blocks in use are still followed until they are freed. Does nothing while every block is
+/// recorded (`policy:debug`).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;
@@ -172,7 +177,7 @@ pub fn rate() -> usize {
     engine::last_rate()
 }
 
-/// Forgets all samples.
+/// Forgets all samples. Does nothing while every block is recorded (`policy:debug`).
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

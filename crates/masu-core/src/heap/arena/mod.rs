@@ -40,7 +40,8 @@ mod tally;
 pub use gate::Gate;
 pub use stats::ArenaStats;
 pub use table::{
-    LIVE as LIVE_COUNT, MADE, by_id, for_each, heap_locks_for_fork, live, lock_for_fork,
+    LIVE as LIVE_COUNT, MADE, by_id, do_not_count, for_each, heap_locks_for_fork, live,
+    lock_for_fork,
 };
 
 use super::block::Block;

@@ -2,7 +2,7 @@
 
 use crate::features;
 use crate::heap::Heap;
-use crate::heap::arena::Arena;
+use crate::heap::arena::{self, Arena};
 use crate::prof;
 use crate::request::Request;
 use crate::size_class::{class_of, size_of_class};
@@ -47,6 +47,8 @@ pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
         // SAFETY: made by the caller of `keep`: no other code has seen it.
         unsafe { heap.destroy() };
+    } else {
+        arena::do_not_count();
     }
     true
 }
