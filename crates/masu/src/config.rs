@@ -170,7 +170,8 @@ setters! {
     /// Sets whether every block of a hardened heap is recorded with the stacks of its allocation and its free, for
     /// reports. Needs the feature `prof`. Off by default; [`Policy::Debug`] turns it on.
     block_stacks(each: bool), block_stacks, true, "", each, "true";
-    /// Sets whether blocks still in use at exit are listed by the stacks that allocated them. Off by default.
+    /// Sets whether blocks still in use at exit are listed by the stacks that allocated them. Needs
+    /// [`block_stacks`](Self::block_stacks). Off by default.
     show_leaks(show: bool), show_leaks, true, "", show, "true";
     /// Puts one in this many small blocks between inaccessible pages, so that an overrun or a use after free stops the
     /// program where it happens. 0, the default, means none.

@@ -3,6 +3,7 @@
 use allocator_api2::boxed::Box as HeapBox;
 use allocator_api2::vec::Vec as HeapVec;
 use masu::{Heap, scope};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -106,4 +107,18 @@ fn what_escaped_grows_without_the_limits_of_a_heap_that_is_gone() {
     drop(heap);
     after.try_reserve_exact(2 << 20).expect("no limit");
     assert!(before.iter().chain(&after).all(|byte| *byte == 1));
+}
+
+#[test]
+fn a_scope_that_ends_by_a_panic_calls_back() {
+    let (heap, all) = limited();
+    let mut kept = Vec::new();
+    let panics = || {
+        scope(&heap, || {
+            kept = vec![1u8; 20_000];
+            resume_unwind(Box::new(()))
+        })
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    assert_eq!(all.try_iter().count(), 1);
 }

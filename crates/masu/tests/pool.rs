@@ -285,6 +285,13 @@ fn buffers_are_disjoint_aligned_and_in_one_region() {
     }
 }
 
+#[test]
+fn padding_between_buffers_is_in_none() {
+    let pool = BufferPool::with_align(2, 100, 4096);
+    let at = |offset| pool.index_of(pool.address(0).wrapping_add(offset));
+    assert_eq!([99, 100, 4095, 4096, 4196].map(at), [Some(0), None, None, Some(1), None]);
+}
+
 /// Writes past the page cache must begin and end, in memory too, at multiples of a sector.
 #[test]
 #[cfg(all(

@@ -68,7 +68,8 @@ impl HeapBuilder {
 
     /// Sets a callback that runs each time an allocation takes the heap above its soft limit. It runs on the allocating
     /// thread, after the allocation or, for allocations in a [`scope`](crate::scope), when the scope ends; not if the
-    /// heap is below the limit again by then. It may use the heap. It must not unwind: a panic ends the process.
+    /// heap is below the limit again by then. A `Vec` that was made in a scope and grows after it calls nothing; the heap's
+    /// next allocation does. It may use the heap. It must not unwind: a panic ends the process.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -44,15 +44,19 @@ use masu_core::Scope;
 /// # }
 /// ```
 pub fn scope<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
-    let result = {
-        // SAFETY: the heap is borrowed until the scope is dropped, at the end of this block or when `f`
-        // unwinds, and scopes inside `f` end inside it. A heap from which a scope has allocated is not destroyed while
-        // blocks of it live.
-        let _open = unsafe { Scope::open(Some(heap.raw)) };
-        f()
-    };
-    heap.after_allocation();
-    result
+    /// Calls the callback once the scope is closed, also if `f` unwinds.
+    struct Closed<'a>(&'a Heap);
+    impl Drop for Closed<'_> {
+        fn drop(&mut self) {
+            self.0.after_allocation();
+        }
+    }
+    let _closed = Closed(heap);
+    // SAFETY: the heap is borrowed until the scope is dropped, at the end of this function or when `f`
+    // unwinds, and scopes inside `f` end inside it. A heap from which a scope has allocated is not destroyed while
+    // blocks of it live.
+    let _open = unsafe { Scope::open(Some(heap.raw)) };
+    f()
 }
 
 /// Runs `f` outside all scopes that are open on the calling thread, for allocations that outlive

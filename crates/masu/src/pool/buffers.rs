@@ -165,7 +165,7 @@ impl BufferPool {
         unsafe { self.region.as_ptr().add(index * self.stride) }
     }
 
-    /// Returns the index of the buffer that contains an address.
+    /// Returns the index of the buffer that contains an address; `None` also for the padding between buffers.
     ///
     /// ```
     /// # use masu::BufferPool;
@@ -175,7 +175,8 @@ impl BufferPool {
     /// ```
     pub fn index_of(&self, address: *const u8) -> Option<usize> {
         let offset = address.addr().wrapping_sub(self.region.as_ptr().addr());
-        (offset < self.layout.size()).then(|| offset / self.stride)
+        let inside = offset < self.layout.size() && offset % self.stride < self.size;
+        inside.then(|| offset / self.stride)
     }
 
     fn pop(&self) -> Option<u32> {

@@ -193,7 +193,8 @@ impl<T> Slab<T> {
     }
 
     /// Removes and returns the value of a key; `None` if there is none. The key is the next to be
-    /// reused. O(1); use [`Slab::discard`] if the value is not needed.
+    /// reused, unless this removal gives memory back ([`Slab::set_automatic_release`]): then the lowest one is. O(1); use
+    /// [`Slab::discard`] if the value is not needed.
     ///
     /// ```
     /// # use masu::Slab;
