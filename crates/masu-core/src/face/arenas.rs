@@ -155,7 +155,7 @@ impl Arena {
             // SAFETY: one word, which the heap's thread may be writing: the value read is only compared.
             let scope = unsafe { heap.scope.as_ptr().read_volatile() };
             let is_live = heap.live.load(Ordering::Relaxed) == heap::table::LIVE;
-            threads += u32::from(is_live && ptr::eq(scope, self));
+            threads += u32::from(is_live && ptr::addr_eq(scope, self));
         });
         threads
     }

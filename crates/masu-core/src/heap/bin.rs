@@ -3,8 +3,9 @@
 //! What a thread left in its bin at its end, or an open scope puts aside, is a list that the span's line leads to
 //! ([`Span::left`](span::Span)). It goes back to the span when the class is used again.
 
+use super::record::Heap;
 use super::retain::give_up;
-use super::{Heap, sampling, shared_arena};
+use super::{sampling, shared_arena};
 use crate::region::NIL;
 use crate::span::{self, Block};
 use core::ptr::null_mut;

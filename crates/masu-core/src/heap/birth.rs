@@ -1,7 +1,8 @@
 //! A thread's first allocation: its heap, and the promise to clean up at its exit.
 
+use super::record::{Heap, Role};
 use super::tls::{current, set_current};
-use super::{Heap, Role, exit, processor_cache, table};
+use super::{exit, processor_cache, table};
 use crate::region;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, shared_static};
 use crate::sys::{host, thread};

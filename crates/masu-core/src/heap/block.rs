@@ -13,7 +13,7 @@
 
 use super::arena::{self, Arena, hooked};
 use super::tls::is_mine;
-use super::{birth, free, sampling, suspect, thread_bytes};
+use super::{birth, free, sampling, suspect, thread, thread_bytes};
 use crate::features;
 use crate::guard::{self, At};
 use crate::hardened;
@@ -221,7 +221,7 @@ pub unsafe fn free_hardened(p: *mut u8) -> usize {
         sampling::freed(p);
     }
     // SAFETY: passed on.
-    match unsafe { hardened::free(p, super::number()) } {
+    match unsafe { hardened::free(p, thread::number()) } {
         Ok(freed) => {
             thread_bytes::freed(freed.bytes);
             if let Some(heap) = arena::by_id(freed.owner) {

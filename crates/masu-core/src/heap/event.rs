@@ -12,9 +12,10 @@
 //! few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
 use super::bin::take_back_left;
+use super::record::Heap;
 use super::retain::{RESTING, keep_partial, keeps};
 use super::tls::current;
-use super::{Heap, sampling, suspect, tick};
+use super::{sampling, suspect, tick};
 use crate::region::NIL;
 use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};

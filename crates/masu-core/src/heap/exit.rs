@@ -6,9 +6,10 @@
 //! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the shared arena.
 
 use super::bin::leave_active;
+use super::record::Heap;
 use super::retain::give_up;
 use super::tls::{gone, set_current};
-use super::{Heap, birth, fork, handover, sampling, scope};
+use super::{birth, fork, handover, sampling, scope};
 use crate::hardened;
 use crate::size_class::LAST_CLASS;
 use crate::sync::{AtomicUsize, Ordering, shared_static};

@@ -1,7 +1,8 @@
 //! The hot paths. A test checks the instruction counts of the release build.
 
+use super::record::Heap;
 use super::tls::{current, is_mine};
-use super::{Heap, block, refill};
+use super::{block, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, TABLE_MAX, aligned_class, class_of, exact_class_of};
 use crate::span::{self, Block, Span};

@@ -9,8 +9,9 @@
 
 use super::event::soonest;
 use super::exit::abandon_lists;
+use super::record::{Heap, Role};
 use super::tls::current;
-use super::{Heap, Role, bin, retain};
+use super::{bin, retain};
 use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};

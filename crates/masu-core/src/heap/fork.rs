@@ -14,9 +14,10 @@
 //! thread: each link is checked to be a block of the span, seen once. What the thread had borrowed from
 //! the shared arena, and not used, is freed. Blocks that cannot be reached stay allocated.
 
+use super::record::Heap;
 use super::table::{self, LIVE, ORPHAN};
 use super::tls::{self, current};
-use super::{Heap, exit, free, outbox, retain, sampling};
+use super::{exit, free, outbox, retain, sampling};
 use crate::deferred::{self, Kind};
 use crate::hardened;
 use crate::huge;

@@ -6,11 +6,10 @@
 use super::event::look_at_freed;
 use super::fast::{self, Freed};
 use super::outbox::{Added, Outbox};
+use super::record::{Heap, Role};
 use super::retain::{give_up_partial, keep_partial};
 use super::tls::{current, is_mine};
-use super::{
-    Heap, Role, arena, birth, processor_cache, shared_arena, suspect, table, thread_bytes,
-};
+use super::{arena, birth, processor_cache, shared_arena, suspect, table, thread_bytes};
 use crate::deferred;
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Wrong};

@@ -18,7 +18,8 @@
 use super::bin::leave_active;
 use super::exit::abandon_active;
 use super::mode::Mode;
-use super::{Heap, fork, sampling, table};
+use super::record::Heap;
+use super::{fork, sampling, table};
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
 use crate::span;

@@ -1,6 +1,6 @@
 //! A thread's short way to the hardened heap.
 
-use super::Role;
+use super::record::Role;
 use super::tls::current;
 use crate::{guard, hardened, prof};
 

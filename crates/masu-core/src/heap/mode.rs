@@ -7,7 +7,8 @@
 //! The mode is looked up where something is decided, and not noted once a tick: threads come and go, and
 //! blocks begin to cross, a thousand times faster than the clock ticks.
 
-use super::{Heap, Role, table};
+use super::record::{Heap, Role};
+use super::table;
 
 /// What goes on around a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

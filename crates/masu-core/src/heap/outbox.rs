@@ -19,21 +19,25 @@
 //! 2. slots are changed only inside the handshake.
 
 #[path = "outbox/slot.rs"]
-mod slot;
+pub mod slot;
 
 use super::free::{claim_early, push, push_one};
-use super::{Heap, arena, processor_cache, shared_arena, table};
-use crate::holder::{Holder, Total};
+use super::record::Heap;
+use super::{arena, processor_cache, shared_arena, table};
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+use crate::holder::Holder;
+use crate::holder::Total;
 use crate::region::GRANULE;
 use crate::size_class::{LAST_CLASS, size_of_class};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::span::MARK;
 use crate::span::{Block, page_map};
-use crate::sync::{Cell, Ordering, array_of, const_unless_loom, shared_static};
+use crate::sync::{Ordering, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use core::mem::offset_of;
 use core::ptr::null_mut;
-pub use slot::MOST;
+pub use slot::{MOST, Outbox};
 use slot::{SEEN, Slot};
 
 /// What was sent.
@@ -97,52 +101,7 @@ pub enum Added {
     No,
 }
 
-/// A thread's outbox.
-pub struct Outbox {
-    /// Notes when a block was put into an empty outbox.
-    holder: Holder,
-    /// Slots in use, a power of two, less one.
-    mask: Cell<u32>,
-    /// The slot that was last looked at, in a count that goes on.
-    hand: Cell<u32>,
-    /// Blocks and bytes that the purge has sent and that are not counted yet.
-    visited: (Cell<u64>, Cell<u64>),
-    slots: [Slot; SLOTS],
-    /// For each slot's chain, the lower eight bits of the last block's offset / 16.
-    lasts: [Cell<u8>; SLOTS],
-}
-
 impl Outbox {
-    /// Where the mask and the slots are, and in a slot the chain and the span.
-    #[cfg(not(loom))]
-    pub const FIELDS: [usize; 4] = [
-        offset_of!(Outbox, mask),
-        offset_of!(Outbox, slots),
-        offset_of!(Slot, left),
-        offset_of!(Slot, span),
-    ];
-    /// Bytes of a slot.
-    #[cfg(not(loom))]
-    pub const SLOT: usize = size_of::<Slot>();
-    /// Of the word that begins a slot, the bits that say what a chain still takes, 0 if there is
-    /// none.
-    #[cfg(not(loom))]
-    pub const LEFT_MASK: usize = 0xff;
-
-    const_unless_loom! {
-        /// An empty outbox.
-        pub fn new() -> Self {
-            Outbox {
-                holder: Holder::new(),
-                mask: Cell::new(SLOTS as u32 - 1),
-                hand: Cell::new(0),
-                visited: (Cell::new(0), Cell::new(0)),
-                slots: array_of!(Slot::new(); SLOTS),
-                lasts: array_of!(Cell::new(0); SLOTS),
-            }
-        }
-    }
-
     /// Adds a freed block to the chain of its span, if there is one that takes more than this block: most often nothing
     /// else remains to do.
     ///

@@ -32,9 +32,10 @@ mod magazine;
 #[path = "processor_cache/outside.rs"]
 pub mod outside;
 
+use super::record::{Counter, Role};
 use super::sampling::{self, Sampling};
 use super::tls::current;
-use super::{Counter, Role, shared_arena, table};
+use super::{shared_arena, table};
 use crate::features;
 #[cfg(not(loom))]
 use crate::ledger;

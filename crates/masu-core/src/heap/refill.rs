@@ -5,9 +5,10 @@
 
 use super::bin::take_back_left;
 use super::mode::Mode;
+use super::record::{Heap, Role};
 use super::retain::{self, park};
 use super::tls::current;
-use super::{Heap, Role, birth, event, fast, sampling, shared_arena, tick};
+use super::{birth, event, fast, sampling, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;

@@ -8,7 +8,7 @@
 //! are empty, until it needs pages for anything else ([`give_kept`]).
 
 use super::mode::{Mode, Retention};
-use super::{Heap, Role};
+use super::record::{Heap, Role};
 use crate::clock::Tick;
 use crate::settings;
 use crate::span::{self, Place, abandoned, pool};

@@ -27,8 +27,9 @@
 //! ([`mod@pace`]).
 
 use super::arena::{Arena, hooked};
+use super::record::{Heap, Role};
 use super::tls::current;
-use super::{Heap, Role, fast, free, refill, scope, thread_bytes};
+use super::{fast, free, refill, scope, thread_bytes};
 use crate::guard;
 use crate::ledger;
 use crate::prof::{self, Draw, NO_HOME};
@@ -43,7 +44,7 @@ mod cut;
 mod gap;
 mod hardened;
 mod pace;
-mod state;
+pub(super) mod state;
 mod without_heap;
 
 use state::Drawn;

@@ -10,7 +10,8 @@
 //!    them. To the span they are in use, as blocks in bins are. Borrowed blocks have gone back.
 
 use super::arena::Arena;
-use super::{Heap, birth, sampling, shared_arena};
+use super::record::{Heap, Named};
+use super::{birth, sampling, shared_arena};
 use crate::region::NIL;
 use crate::request::Request;
 use crate::size_class::LAST_CLASS;
@@ -23,14 +24,14 @@ use core::ptr::{from_ref, null, null_mut};
 #[inline]
 pub fn current() -> Option<&'static Arena> {
     // SAFETY: null, or an arena (invariant 1 of `heap::arena::table`).
-    unsafe { super::tls::current().scope.get().as_ref() }
+    unsafe { super::tls::current().scope.get().cast::<Arena>().as_ref() }
 }
 
 /// An open scope on the calling thread. When it is dropped, it is closed, and the one around it is
 /// open again.
 pub struct Scope {
     heap: Option<&'static Heap>,
-    around: *const Arena,
+    around: *const Named,
     not_send: PhantomData<*const ()>,
 }
 
@@ -47,7 +48,8 @@ impl Scope {
     /// that was allocated in the scope.
     pub unsafe fn open(arena: Option<&'static Arena>) -> Scope {
         let heap = birth::current_or_made();
-        let around = heap.map_or(null(), |heap| set(heap, arena.map_or(null(), from_ref)));
+        let around = heap
+            .map_or(null(), |heap| set(heap, arena.map_or(null(), |arena| from_ref(arena).cast())));
         Scope { heap, around, not_send: PhantomData }
     }
 }
@@ -74,7 +76,7 @@ impl Arena {
 }
 
 /// Makes a heap the one to allocate from, or none, and returns the previous one.
-fn set(heap: &Heap, to: *const Arena) -> *const Arena {
+fn set(heap: &Heap, to: *const Named) -> *const Named {
     let before = heap.scope.get();
     if before.is_null() && !to.is_null() {
         for class in 1..=LAST_CLASS {

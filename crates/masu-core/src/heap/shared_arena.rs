@@ -26,9 +26,10 @@
 
 use super::bin::leave_active;
 use super::mode::Mode;
+use super::record::{Heap, Role};
 use super::table::{self, SHARED_ARENA_ID};
 use super::tls::{current, make};
-use super::{Heap, Role, free, processor_cache, refill, retain, sampling};
+use super::{free, processor_cache, refill, retain, sampling};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::region::{self, NIL};

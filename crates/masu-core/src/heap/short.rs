@@ -10,7 +10,7 @@
 //! order batch after batch, and the processor predicts where each ends; and one that frees in the reverse order
 //! takes up what it touched last.
 
-use super::Heap;
+use super::record::Heap;
 use super::refill::{ahead, fill_freed};
 use super::retain::{park, will_keep};
 use super::tls::current;

@@ -5,9 +5,10 @@
 //! that a thread left to the next one. Then each abandoned span that has rested that long is claimed, purged,
 //! and put back behind all others, so that denser ones fill up first and it may run empty.
 
+use super::record::{Heap, Role};
 use super::retain::{self, give_up_partial};
 use super::tls::current;
-use super::{Heap, Role, handover, processor_cache, shared_arena};
+use super::{handover, processor_cache, shared_arena};
 use crate::discards::{self, Discards};
 use crate::lock::DISCARD;
 use crate::region::UNITS_PER_GRANULE;

@@ -4,8 +4,8 @@
 //! identifies a heap of the table. A thread's heap is reused by a later thread once it owns nothing, so an
 //! id alone names an owner. The heaps of the shared arena's further shards lie here too.
 
+use super::record::{Heap, Role};
 use super::tls::{HEAP_AT, id_of, make};
-use super::{Heap, Role};
 use crate::clock::AtomicTick;
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};

@@ -9,7 +9,8 @@
 //! Only a heap with blocks that others free does so ([`Retention::rested`](super::mode::Retention)).
 //! If threads share nothing, no other thread would have a use for the spans.
 
-use super::{Heap, Role, bin, retain, sampling};
+use super::record::{Heap, Role};
+use super::{bin, retain, sampling};
 use crate::clock::Tick;
 use crate::size_class::LAST_CLASS;
 use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};

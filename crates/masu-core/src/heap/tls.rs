@@ -15,14 +15,11 @@
 //! musl keeps none: there, a library that is to be loaded by `dlopen` asks for descriptors instead
 //! (the feature `tls-descriptors`), a call through a pointer that the loader chooses.
 
-use super::{Heap, Role};
+use super::record::{Heap, NO_ID, Role};
 use crate::region::HEAP_STRIDE;
 use crate::sync::{AtomicU32, Ordering, spin_hint};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-
-/// The id of a heap that owns nothing; no page map entry has it.
-pub const NO_ID: u32 = u32::MAX;
 
 /// Where a heap of the table begins in its slot, which is a page: so the lower half of its address is even,
 /// not 0, and not that of a static heap.
@@ -37,6 +34,7 @@ pub struct Apart<T> {
     heap: T,
 }
 
+const _: () = assert!(HEAP_AT + size_of::<Heap>() <= HEAP_STRIDE);
 const _: () = assert!(HEAP_AT % 256 != APART_AT && HEAP_STRIDE.is_multiple_of(256));
 const _: () = assert!(core::mem::offset_of!(Apart<Heap>, heap) == APART_AT);
 

@@ -45,7 +45,7 @@ pub use table::{
 };
 
 use super::block::Block;
-use super::{Heap, Role};
+use super::record::{Heap, Role};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, ARENA_STRIDE, GRANULE, NIL, tags};
 use crate::request::{Request, Source};

@@ -1,10 +1,13 @@
-//! A slot of the outbox, and how many blocks its chain may have.
+//! What an outbox is: its slots, and how many blocks the chain of one may have.
 
+use crate::holder::Holder;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, SIZES};
 use crate::span::Block;
-use crate::sync::{Cell, const_unless_loom};
-use crate::tuning::{CHAIN, CHAIN_OF_SMALL};
+use crate::sync::{Cell, array_of, const_unless_loom};
+use crate::tuning::{CHAIN, CHAIN_OF_SMALL, SLOTS};
+#[cfg(not(loom))]
+use core::mem::offset_of;
 
 /// Most blocks in a chain of a class: a row for all slots, and one for an oversubscribed process.
 pub static MOST: [[u8; LAST_CLASS + 1]; 2] = [most_of(CHAIN.1), most_of(CHAIN_OF_SMALL.1)];
@@ -24,8 +27,55 @@ const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
     out
 }
 
+/// A thread's outbox.
+pub struct Outbox {
+    /// Notes when a block was put into an empty outbox.
+    pub(super) holder: Holder,
+    /// Slots in use, a power of two, less one.
+    pub(super) mask: Cell<u32>,
+    /// The slot that was last looked at, in a count that goes on.
+    pub(super) hand: Cell<u32>,
+    /// Blocks and bytes that the purge has sent and that are not counted yet.
+    pub(super) visited: (Cell<u64>, Cell<u64>),
+    pub(super) slots: [Slot; SLOTS],
+    /// For each slot's chain, the lower eight bits of the last block's offset / 16.
+    pub(super) lasts: [Cell<u8>; SLOTS],
+}
+
+impl Outbox {
+    /// Where the mask and the slots are, and in a slot the chain and the span.
+    #[cfg(not(loom))]
+    pub const FIELDS: [usize; 4] = [
+        offset_of!(Outbox, mask),
+        offset_of!(Outbox, slots),
+        offset_of!(Slot, left),
+        offset_of!(Slot, span),
+    ];
+    /// Bytes of a slot.
+    #[cfg(not(loom))]
+    pub const SLOT: usize = size_of::<Slot>();
+    /// Of the word that begins a slot, the bits that say what a chain still takes, 0 if there is
+    /// none.
+    #[cfg(not(loom))]
+    pub const LEFT_MASK: usize = 0xff;
+
+    const_unless_loom! {
+        /// An empty outbox.
+        pub fn new() -> Self {
+            Outbox {
+                holder: Holder::new(),
+                mask: Cell::new(SLOTS as u32 - 1),
+                hand: Cell::new(0),
+                visited: (Cell::new(0), Cell::new(0)),
+                slots: array_of!(Slot::new(); SLOTS),
+                lasts: array_of!(Cell::new(0); SLOTS),
+            }
+        }
+    }
+}
+
 /// A slot, eight bytes, so that a free into its chain takes few loads and stores. Only a handover asks where the chain
-/// ends: see [`Outbox`](super::Outbox).
+/// ends: see [`Outbox`].
 #[repr(C)]
 pub struct Slot {
     /// Whose chain it is, or was last; `NIL` before that. Only the owner writes it, and may read it outside the

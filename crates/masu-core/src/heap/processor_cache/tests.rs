@@ -3,7 +3,8 @@
 use super::magazine::MOST;
 use super::*;
 use crate::config::{BackgroundThread, Config};
-use crate::heap::{Heap, Scope, sparse, suspect, thread_bytes};
+use crate::heap::record::Heap;
+use crate::heap::{Scope, sparse, suspect, thread_bytes};
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::size_class::{UNIT, size_of_class};

@@ -1,8 +1,8 @@
 //! Where small samples' blocks come from: an arena used for nothing else.
 
 use crate::features;
-use crate::heap::Heap;
 use crate::heap::arena::{self, Arena};
+use crate::heap::record::Heap;
 use crate::prof;
 use crate::request::Request;
 use crate::size_class::{class_of, size_of_class};

@@ -1,6 +1,7 @@
 //! What a refill hands out: the blocks before the next one that is drawn.
 
-use crate::heap::{Heap, Role, shared_arena};
+use crate::heap::record::{Heap, Role};
+use crate::heap::shared_arena;
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
 use core::ptr::null_mut;

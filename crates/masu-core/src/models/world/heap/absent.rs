@@ -102,7 +102,7 @@ impl RunCache {
 }
 
 pub mod scope {
-    use super::super::Heap;
+    use super::super::record::Heap;
 
     pub fn close_all(_: &Heap) {}
 }
@@ -186,7 +186,7 @@ pub mod suspect {
 
 /// There is no profile.
 pub mod sampling {
-    use super::super::Heap;
+    use super::super::record::Heap;
     use crate::lock::Lock;
     use crate::span::{Block, Span};
 

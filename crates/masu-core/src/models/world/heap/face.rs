@@ -4,10 +4,10 @@
 
 use super::fast::Freed;
 use super::outbox::Added;
+use super::record::{Heap, Role};
 use super::tls::{EMPTY, current, gone, set_current};
 use super::{
-    Heap, Role, birth, event, exit, fast, fork, free as frees, handover, refill, retain, sparse,
-    table,
+    birth, event, exit, fast, fork, free as frees, handover, refill, retain, sparse, table,
 };
 use crate::lock;
 use crate::models::world::region::offset;

@@ -1,11 +1,13 @@
 //! A thread's local words, in a form that the checker can follow.
 
-use super::{Heap, Role};
+use super::record::{Heap, Role};
 use crate::region::HEAP_STRIDE;
 use core::cell::Cell;
 
 /// An id that no span's owner has.
 const NO_ID: u32 = u32::MAX;
+
+const _: () = assert!(HEAP_AT + size_of::<Heap>() <= HEAP_STRIDE);
 
 loom::lazy_static! {
     /// The heap of a thread that has not allocated so far.
