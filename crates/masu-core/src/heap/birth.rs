@@ -4,34 +4,8 @@ use super::record::{Heap, Role};
 use super::tls::{current, set_current};
 use super::{exit, processor_cache, table};
 use crate::region;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, array_of, shared_static};
-use crate::sys::{host, thread};
-
-shared_static! {
-    /// The pthread key + 1; 0 before it is made, `NO_KEY` if none is available.
-    static KEY: AtomicU32 = AtomicU32::new(0);
-}
-const NO_KEY: u32 = u32::MAX;
-
-/// Makes the key whose destructor gives a thread's heap back. Called by the first heap's birth and
-/// again harmlessly by the library's constructor; early, so that the key's number is low and its
-/// destructor runs after those of the program.
-pub fn init_process() {
-    if KEY.load(Ordering::Acquire) != 0 {
-        return;
-    }
-    let key = host::key_create(exit::destructor).map_or(NO_KEY, |k| k.wrapping_add(1));
-    // Two first threads at once: the loser's key stays unused.
-    let _ = KEY.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed);
-}
-
-/// Asks the C library to run [`exit::destructor`] at the calling thread's exit.
-pub fn arm(heap: &'static Heap) -> bool {
-    match KEY.load(Ordering::Acquire) {
-        0 | NO_KEY => false,
-        key => host::key_set(key - 1, (heap as *const Heap).cast_mut().cast()),
-    }
-}
+use crate::sync::{AtomicU64, Ordering, array_of, shared_static};
+use crate::sys::thread;
 
 /// The calling thread's heap, made now if it has none yet; `None` for a thread that is past its
 /// destructors, if memory is out, or if caches per processor suffice.
@@ -110,8 +84,8 @@ fn new() -> Option<&'static Heap> {
     heap.runs.seat.settle();
     // The word first, because what follows may allocate.
     set_current(heap);
-    init_process();
-    arm(heap);
+    exit::init_process();
+    exit::arm(heap);
     Some(heap)
 }
 
@@ -119,6 +93,7 @@ fn new() -> Option<&'static Heap> {
 mod tests {
     use super::*;
     use crate::own_process::alone;
+    use crate::sync::AtomicU32;
     use std::time::Duration;
 
     static CALLS: AtomicU32 = AtomicU32::new(0);

@@ -11,11 +11,12 @@
 //! a span each time. And a single-threaded program in which spans of one class run empty again and again keeps a
 //! few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
-use super::bin::take_back_left;
+use super::left::take_back_left;
 use super::record::Heap;
 use super::retain::{RESTING, keep_partial, keeps};
+use super::sampling::bins;
 use super::tls::current;
-use super::{sampling, suspect, tick};
+use super::{bound, tick};
 use crate::region::NIL;
 use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};
@@ -35,7 +36,7 @@ pub unsafe fn look_at_freed(line: *mut Span) -> bool {
         let p = (*line).free.cast::<u8>();
         let span = span::span_at(p);
         if !(*line).admits(p.addr()) {
-            suspect::look_closer(span, p);
+            bound::look_closer(span, p);
         }
         if (*line).countdown != 0 {
             return false;
@@ -141,7 +142,7 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
         return s.set_countdown(soonest);
     }
     heap.bin(class).set(null_mut());
-    sampling::unmark(heap, class);
+    bins::unmark(heap, class);
     heap.active(class).set(NIL);
     heap.bytes.unbinned(u64::from(in_bin) * u64::from(s.size()));
     heap.bytes.freed_own(s.take_freed());

@@ -8,11 +8,13 @@
 use super::bin::leave_active;
 use super::record::Heap;
 use super::retain::give_up;
+use super::sampling::bins;
 use super::tls::{gone, set_current};
-use super::{birth, fork, handover, sampling, scope};
+use super::{handover, scope, table};
 use crate::hardened;
 use crate::size_class::LAST_CLASS;
-use crate::sync::{AtomicUsize, Ordering, shared_static};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, shared_static};
+use crate::sys::host;
 use core::ffi::c_void;
 use core::mem::transmute;
 
@@ -21,12 +23,38 @@ use core::mem::transmute;
 /// second round.
 const ROUNDS: u32 = 2;
 
+shared_static! {
+    /// The pthread key + 1; 0 before it is made, `NO_KEY` if none is available.
+    static KEY: AtomicU32 = AtomicU32::new(0);
+}
+const NO_KEY: u32 = u32::MAX;
+
+/// Makes the key whose destructor gives a thread's heap back. Called by the first heap's birth and
+/// again harmlessly by the library's constructor; early, so that the key's number is low and its
+/// destructor runs after those of the program.
+pub fn init_process() {
+    if KEY.load(Ordering::Acquire) != 0 {
+        return;
+    }
+    let key = host::key_create(destructor).map_or(NO_KEY, |k| k.wrapping_add(1));
+    // Two first threads at once: the loser's key stays unused.
+    let _ = KEY.compare_exchange(0, key, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// Asks the C library to run [`destructor`] at the calling thread's exit.
+pub fn arm(heap: &'static Heap) -> bool {
+    match KEY.load(Ordering::Acquire) {
+        0 | NO_KEY => false,
+        key => host::key_set(key - 1, (heap as *const Heap).cast_mut().cast()),
+    }
+}
+
 /// The key's destructor.
 ///
 /// # Safety
-/// Must be called by the C library, with what [`birth::arm`] stored.
+/// Must be called by the C library, with what [`arm`] stored.
 pub unsafe extern "C" fn destructor(heap: *mut c_void) {
-    // SAFETY: the value is the thread's heap, set by `birth::arm`, and stays one (invariant 4 of `heap`).
+    // SAFETY: the value is the thread's heap, set by `arm`, and stays one (invariant 4 of `heap`).
     end(unsafe { &*(heap as *const Heap) });
 }
 
@@ -44,14 +72,14 @@ pub fn set_ended(ended: fn()) {
 pub fn end(heap: &'static Heap) {
     let round = heap.exit_round.get() + 1;
     heap.exit_round.set(round);
-    if round < ROUNDS && birth::arm(heap) {
+    if round < ROUNDS && arm(heap) {
         return;
     }
     set_current(gone());
     abandon_all_but_active(heap);
     if !handover::leave(heap) {
         abandon_active(heap);
-        fork::release(heap);
+        table::release(heap);
     }
     let ended = ENDED.load(Ordering::Acquire);
     if ended != 0 {
@@ -72,7 +100,7 @@ fn abandon_all_but_active(heap: &'static Heap) {
     heap.outbox.drain(heap);
     abandon_lists(heap);
     heap.zero.set(0);
-    sampling::end(heap);
+    bins::end(heap);
     hardened::cache::empty(heap.index.get() as usize);
     for i in 0..=LAST_CLASS {
         heap.borrowed[i].set(0);

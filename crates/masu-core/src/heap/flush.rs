@@ -11,7 +11,7 @@ use super::event::soonest;
 use super::exit::abandon_lists;
 use super::record::{Heap, Role};
 use super::tls::current;
-use super::{bin, retain};
+use super::{bin, left, retain};
 use crate::hardened;
 use crate::region::NIL;
 use crate::size_class::{LAST_CLASS, size_of_class};
@@ -56,7 +56,7 @@ fn give_back(spans: bool) {
 pub(super) fn binned_bytes(heap: &Heap) -> u64 {
     let mut bytes = 0;
     for class in 1..=LAST_CLASS {
-        for mut at in [heap.bin(class).get(), bin::put_aside(heap, class)] {
+        for mut at in [heap.bin(class).get(), left::put_aside(heap, class)] {
             while !at.is_null() {
                 bytes += size_of_class(class) as u64;
                 // SAFETY: invariant 3 of `heap`, whose thread this is.

@@ -15,9 +15,10 @@
 //! the shared arena, and not used, is freed. Blocks that cannot be reached stay allocated.
 
 use super::record::Heap;
-use super::table::{self, LIVE, ORPHAN};
+use super::sampling::bins;
+use super::table::{self, LIVE, ORPHAN, ORPHANS};
 use super::tls::{self, current};
-use super::{exit, free, outbox, retain, sampling};
+use super::{exit, outbox, push, retain};
 use crate::deferred::{self, Kind};
 use crate::hardened;
 use crate::huge;
@@ -27,14 +28,9 @@ use crate::run::{self, cache};
 use crate::size_class::LAST_CLASS;
 use crate::span::remote::Chain;
 use crate::span::{self, Block, Place, Span};
-use crate::sync::{AtomicU32, Ordering, shared_static};
+use crate::sync::Ordering;
 use crate::tuning::BATCHES;
 use core::ptr::null_mut;
-
-shared_static! {
-    /// Orphans still to be taken apart.
-    static ORPHANS: AtomicU32 = AtomicU32::new(0);
-}
 
 /// Marks the other threads' heaps. Runs in the child, with all locks held: a thread that an earlier handler has started
 /// gets a heap once they are free.
@@ -85,16 +81,7 @@ fn adopt() {
     ORPHANS.fetch_sub(1, Ordering::Relaxed);
     recover(heap);
     exit::abandon(heap);
-    release(heap);
-}
-
-/// Takes back a heap that owns nothing any more: at once, or, while a fork stands still, as an orphan of
-/// this process.
-pub fn release(heap: &'static Heap) {
-    if !table::release(heap) {
-        heap.live.store(ORPHAN, Ordering::Release);
-        ORPHANS.fetch_add(1, Ordering::Relaxed);
-    }
+    table::release(heap);
 }
 
 /// Gives back what threads freed while a fork stood still, unless one is in progress.
@@ -175,7 +162,7 @@ pub(super) fn recover(heap: &'static Heap) {
     }
     for class in 1..=LAST_CLASS {
         let bin = heap.bin(class).replace(null_mut());
-        sampling::unmark(heap, class);
+        bins::unmark(heap, class);
         if heap.active(class).replace(NIL) == NIL {
             give_back_borrowed(heap, class, bin);
         }
@@ -207,7 +194,7 @@ fn give_back_borrowed(heap: &Heap, class: usize, bin: *mut Block) {
         // SAFETY: a block that no live object occupies: it was in the bin of a thread that does not exist here.
         unsafe {
             Block::make_free(block, null_mut());
-            free::push_one(Some(heap), span::span_at(block.cast()), class, block);
+            push::push_one(Some(heap), span::span_at(block.cast()), class, block);
         }
     }
 }

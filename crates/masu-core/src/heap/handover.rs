@@ -19,7 +19,8 @@ use super::bin::leave_active;
 use super::exit::abandon_active;
 use super::mode::Mode;
 use super::record::Heap;
-use super::{fork, sampling, table};
+use super::sampling::bins;
+use super::table;
 use crate::region::NIL;
 use crate::size_class::LAST_CLASS;
 use crate::span;
@@ -43,7 +44,7 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
                 continue;
             }
             let bin = heap.bin(class).replace(null_mut());
-            sampling::unmark(heap, class);
+            bins::unmark(heap, class);
             // The next thread's account begins at zero.
             (*span::record(active)).take_freed();
             // What this thread found and has not used stays as it is.
@@ -61,6 +62,6 @@ pub(super) fn leave(heap: &'static Heap) -> bool {
 pub(super) fn give_up_idle(all: bool) {
     if let Some(heap) = table::take_left(all) {
         abandon_active(heap);
-        fork::release(heap);
+        table::release(heap);
     }
 }

@@ -37,6 +37,7 @@ pub mod arena;
 mod bin;
 mod birth;
 pub mod block;
+mod bound;
 mod event;
 mod exit;
 mod fast;
@@ -45,9 +46,11 @@ pub mod fork;
 mod free;
 mod handover;
 mod hardened;
+mod left;
 pub mod mode;
 pub mod outbox;
 mod processor_cache;
+mod push;
 pub mod record;
 mod refill;
 mod retain;
@@ -63,9 +66,8 @@ pub mod thread_bytes;
 mod tick;
 mod tls;
 
-pub use birth::init_process;
 pub use event::look_at_freed;
-pub use exit::set_ended;
+pub use exit::{init_process, set_ended};
 pub use fast::{
     Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_any, alloc_small_exact,
     alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size,

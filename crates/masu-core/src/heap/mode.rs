@@ -9,6 +9,8 @@
 
 use super::record::{Heap, Role};
 use super::table;
+use crate::size_class::row;
+use crate::tuning::{BATCHES, NEVER_BORROW};
 
 /// What goes on around a heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,6 +68,18 @@ impl Heap {
     #[inline]
     pub(crate) fn mode(&self) -> Mode {
         if table::is_alone() { Mode::Alone } else { self.mode_among_others() }
+    }
+
+    /// Whether it may have taken blocks from the shared arena.
+    #[inline]
+    pub(crate) fn may_borrow(&self) -> bool {
+        self.index.get() >= NEVER_BORROW
+    }
+
+    /// Whether it still takes its blocks of the class from the shared arena.
+    pub(crate) fn borrows(&self, class: usize) -> bool {
+        self.may_borrow()
+            && (self.borrowed[row(class)].get() < BATCHES || self.mode() == Mode::Oversubscribed)
     }
 
     #[inline(never)]

@@ -21,7 +21,7 @@
 #[path = "outbox/slot.rs"]
 pub mod slot;
 
-use super::free::{claim_early, push, push_one};
+use super::push::{claim_early, push, push_one};
 use super::record::Heap;
 use super::{arena, processor_cache, shared_arena, table};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
@@ -60,7 +60,7 @@ fn settle(heap: &Heap, sent: Sent) -> bool {
     fn note(heap: &Heap, sent: Sent) {
         shared_arena::sent(heap, sent.class.into(), sent.blocks.into());
     }
-    if shared_arena::lends_to(heap) {
+    if heap.may_borrow() {
         note(heap, sent);
     }
     sent.released

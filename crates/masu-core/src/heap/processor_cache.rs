@@ -33,7 +33,8 @@ mod magazine;
 pub mod outside;
 
 use super::record::{Counter, Role};
-use super::sampling::{self, Sampling};
+use super::sampling::bins;
+use super::sampling::state::Sampling;
 use super::tls::current;
 use super::{shared_arena, table};
 use crate::features;
@@ -220,7 +221,7 @@ impl Cache {
 /// Whether a thread without a heap needs none: its small blocks come from here, and go here.
 #[inline(always)]
 pub fn suffices() -> bool {
-    table::is_oversubscribed() && !sampling::needs_heaps()
+    table::is_oversubscribed() && !bins::needs_heaps()
 }
 
 /// Whether the calling thread has no heap, and needs none.

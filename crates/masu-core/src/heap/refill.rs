@@ -3,12 +3,13 @@
 //! The order is the memory policy: what this heap has, what others have left, what is free, and
 //! only then what was never used.
 
-use super::bin::take_back_left;
+use super::left::take_back_left;
 use super::mode::Mode;
 use super::record::{Heap, Role};
 use super::retain::{self, park};
+use super::sampling::bins;
 use super::tls::current;
-use super::{birth, event, fast, sampling, shared_arena, tick};
+use super::{birth, event, fast, shared_arena, tick};
 use crate::clock::Tick;
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
@@ -84,7 +85,7 @@ pub fn alloc_exact(class: usize) -> *mut Block {
     let Some(heap) = birth::current_or_new() else {
         return shared_arena::one(class);
     };
-    if heap.active(class).get() == NIL && shared_arena::borrows(heap, class) {
+    if heap.active(class).get() == NIL && heap.borrows(class) {
         return shared_arena::borrow(heap, class);
     }
     refill(heap, class)
@@ -211,9 +212,9 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let mut n = n;
-    if sampling::is_on() && !sampling::passes(heap, u64::from(n) * u64::from(s.size())) {
+    if bins::is_on() && !bins::passes(heap, u64::from(n) * u64::from(s.size())) {
         // SAFETY: passed on.
-        n = unsafe { sampling::cut(heap, s, class, list, n) };
+        n = unsafe { bins::cut(heap, s, class, list, n) };
     }
     let bytes = u64::from(n) * u64::from(s.size());
     heap.counters.refilled_bytes.add(bytes);
@@ -300,7 +301,7 @@ unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
             super::fork::adopt_an_orphan();
         }
         // A class that has filled a span fills the next one too, unless it has samples.
-        let dense = heap.full(class).len() != 0 && !sampling::has_samples(heap);
+        let dense = heap.full(class).len() != 0 && !bins::has_samples(heap);
         let span = pool::take(dense, affinity(heap), heap.runs.seat.home())?;
         heap.counters.fresh_spans.add(1);
         span::init(span, class, heap.id.get());

@@ -26,21 +26,19 @@
 //! If a thread allocates so much, all the time, that samples would take more than a hundredth of it, R grows
 //! ([`mod@pace`]).
 
-use super::arena::{Arena, hooked};
+use super::arena::Arena;
 use super::record::{Heap, Role};
 use super::tls::current;
 use super::{fast, free, refill, scope, thread_bytes};
 use crate::guard;
-use crate::ledger;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
-use crate::settings;
 use crate::size_class::{self, SMALL_MAX, size_of_class};
 use core::ptr::null_mut;
 
+pub(super) mod bins;
 mod blocks;
-mod cut;
 mod gap;
 mod hardened;
 mod pace;
@@ -49,11 +47,9 @@ mod without_heap;
 
 use state::Drawn;
 
-pub(super) use blocks::has_samples;
+pub use bins::is_on;
 pub use blocks::{is_of_samples, prepare};
-pub(super) use cut::{cut, cut_borrowed};
 pub use hardened::{counted_beside_guards, guarded};
-pub use state::Sampling;
 pub use without_heap::alloc as without_heap;
 
 pub use crate::prof::{any_live, freed, lock_for_fork};
@@ -72,44 +68,6 @@ pub fn mute(muted: bool) -> bool {
     // The next look draws a new distance.
     heap.sampling.leave_session();
     true
-}
-
-/// A tick has passed for a thread.
-#[inline(always)]
-pub(super) fn on_tick(heap: &Heap) {
-    heap.sampling.on_tick();
-}
-
-/// At a thread's end: the next thread that has the heap takes part.
-pub(super) fn end(heap: &Heap) {
-    if heap.sampling.muted.replace(false) {
-        heap.sampling.leave_session();
-    }
-}
-
-/// Whether blocks are being sampled, for a profile or for guards.
-#[inline(always)]
-pub fn is_on() -> bool {
-    prof::rate() | guard::rate() != 0 || settings::hardened()
-}
-
-/// Whether each thread needs a heap, for what it is sampled for. For a profile it does not.
-#[inline(always)]
-pub(super) fn needs_heaps() -> bool {
-    guard::rate() != 0 || settings::hardened()
-}
-
-/// Whether no sample lies in this many bytes of small blocks that a heap's bin gets: then they are passed. (A heap that
-/// is no thread's has no session, so nothing is passed.)
-#[inline(always)]
-pub(super) fn passes(heap: &Heap, bytes: u64) -> bool {
-    heap.sampling.passes(bytes)
-}
-
-/// The blocks in a class's bin have left it unused.
-#[inline]
-pub(super) fn unmark(heap: &Heap, class: usize) {
-    heap.sampling.unmark(class);
 }
 
 /// Whether a request of the calling thread can be served at once: no class is marked, and no other process asks
@@ -256,7 +214,7 @@ fn sampled(heap: &Heap, request: &Request, class: usize, drawn: Drawn, home: u32
         if p.is_null() {
             p = blocks::small(request, class, rate, home);
         } else {
-            prof::sample(p, request.size, size_of_class(class), rate, home, most);
+            prof::sample(p, request.size, size_of_class(class), rate, home, blocks::most);
         }
         heap.sampling.keep_pace();
     }
@@ -292,14 +250,8 @@ fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
     let is_threads = heap.role.get() == Role::Thread;
     let rate = if is_threads { heap.sampling.draw(usable) } else { without_heap::draw(usable) };
     if rate != 0 {
-        prof::sample(p, size, usable, rate, 0, most);
+        prof::sample(p, size, usable, rate, 0, blocks::most);
     }
-}
-
-/// The bytes that all blocks in use can have at most, for a profile's peak.
-fn most() -> u64 {
-    let hooked = if hooked::mapped_bytes() == 0 { 0 } else { hooked::usage().1 };
-    (ledger::in_blocks() + guard::usage().pages + hooked) as u64
 }
 
 /// Another process has asked for a profile. Called in slow paths, where the thread holds no lock.

@@ -11,7 +11,8 @@
 
 use super::arena::Arena;
 use super::record::{Heap, Named};
-use super::{birth, sampling, shared_arena};
+use super::sampling::bins;
+use super::{birth, shared_arena};
 use crate::region::NIL;
 use crate::request::Request;
 use crate::size_class::LAST_CLASS;
@@ -102,7 +103,7 @@ fn put_aside(heap: &Heap, class: usize) {
     // a refill has taken what a thread had left, or they are borrowed.
     unsafe {
         if active == NIL {
-            sampling::unmark(heap, class);
+            bins::unmark(heap, class);
             return shared_arena::give_back(bin);
         }
         (*span::record(active)).leave(bin);

@@ -27,9 +27,10 @@
 use super::bin::leave_active;
 use super::mode::Mode;
 use super::record::{Heap, Role};
+use super::sampling::bins;
 use super::table::{self, SHARED_ARENA_ID};
 use super::tls::{current, make};
-use super::{free, processor_cache, refill, retain, sampling};
+use super::{free, processor_cache, refill, retain};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Guard, Lock};
 use crate::region::{self, NIL};
@@ -41,7 +42,7 @@ use crate::span::{self, Block};
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static,
 };
-use crate::tuning::{BATCHES, IDLE_AFTER, NEVER_BORROW, WITHOUT_SPAN};
+use crate::tuning::{BATCHES, IDLE_AFTER, WITHOUT_SPAN};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
@@ -159,18 +160,6 @@ fn begin(number: usize) -> bool {
     true
 }
 
-/// Whether a heap may have taken blocks from the shared arena.
-#[inline]
-pub fn lends_to(heap: &Heap) -> bool {
-    heap.index.get() >= NEVER_BORROW
-}
-
-/// Whether a heap still takes its blocks of the class from the shared arena.
-pub fn borrows(heap: &Heap, class: usize) -> bool {
-    lends_to(heap)
-        && (heap.borrowed[row(class)].get() < BATCHES || heap.mode() == Mode::Oversubscribed)
-}
-
 /// Fills a thread's empty bin from the shared arena and returns one block; null if memory is out.
 pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
     heap.zero.set(heap.zero.get() & !(1 << class));
@@ -183,9 +172,13 @@ pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
         return first;
     }
     heap.bytes.add(u64::from(n + 1) * size_of_class(class) as u64);
-    if sampling::is_on() {
+    if bins::is_on() {
         // SAFETY: lent just now: a list of free blocks, which is this thread's.
-        rest = unsafe { sampling::cut_borrowed(heap, class, first, rest) };
+        unsafe {
+            let back;
+            (rest, back) = bins::cut_borrowed(heap, class, first, rest);
+            give_back(back);
+        }
     }
     heap.bin(class).set(rest);
     first
@@ -256,7 +249,7 @@ pub fn lend(home: Home, class: usize, want: usize) -> (*mut Block, *mut Block, u
 /// frees returns what is left of its last batch, because it may be about to sleep.
 #[inline]
 pub fn sent(heap: &Heap, class: usize, n: u32) {
-    if n != 0 && lends_to(heap) {
+    if n != 0 && heap.may_borrow() {
         note_sent(heap, class, n);
     }
 }
@@ -266,7 +259,7 @@ fn note_sent(heap: &Heap, class: usize, n: u32) {
     let before = sent.replace(sent.get().saturating_add(n as u8));
     if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
         let rest = heap.bin(class).replace(null_mut());
-        sampling::unmark(heap, class);
+        bins::unmark(heap, class);
         // SAFETY: without an active span, the bin's blocks are of the shared arena (invariant 3 of `heap`).
         unsafe { give_back(rest) };
     }

@@ -18,38 +18,14 @@
 
 use super::tls::is_mine;
 use super::{arena, processor_cache, shared_arena, table};
-use crate::region::{self, GRANULE, granule_address};
-use crate::report::{self, Wrong};
+use crate::region::{self, granule_address};
+use crate::report;
 use crate::span::{self, Block};
 use crate::sync::Ordering;
 use core::cell::Cell;
 
 /// How often a thread looks that does not own the span.
 const LOOKS: usize = 3;
-
-/// Judges a freed pointer that the bound of its span does not admit, on behalf of the span's owner. Returns
-/// only if it is a live block.
-///
-/// # Safety
-/// The caller must own the span in which the pointer lies.
-#[cold]
-#[inline(never)]
-pub unsafe fn look_closer(span: u32, p: *mut u8) {
-    // SAFETY: passed on (invariant 5 of `span::record`).
-    let (s, word) = unsafe { (&*span::record(span), span::remote(span)) };
-    let bytes = s.size() as usize;
-    if s.index_of(p.addr()).is_none() {
-        let within = (p.addr() & (GRANULE - 1)).checked_rem(bytes).unwrap_or(0);
-        let start = p.addr() - within;
-        report::damage(
-            p,
-            if within == 0 { Wrong::NoBlock } else { Wrong::Inside { start, bytes } },
-        );
-    }
-    if s.is_purged_at(p.addr()) || word.has_all(s.capacity()) {
-        report::damage(p, Wrong::Freed { bytes });
-    }
-}
 
 /// What a marked block is.
 #[derive(Clone, Copy, PartialEq, Eq)]

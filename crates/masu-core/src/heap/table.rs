@@ -54,6 +54,10 @@ shared_static! {
     static LEFT_SPANS: AtomicU32 = AtomicU32::new(0);
 }
 shared_static! {
+    /// Orphans still to be taken apart.
+    pub static ORPHANS: AtomicU32 = AtomicU32::new(0);
+}
+shared_static! {
     /// Heaps in use.
     pub static LIVE_COUNT: AtomicU32 = AtomicU32::new(0);
 }
@@ -184,9 +188,18 @@ pub fn take_left(all: bool) -> Option<&'static Heap> {
     Some(heap)
 }
 
+/// Takes back a heap that owns nothing any more: at once, or, while a fork stands still, as an orphan of
+/// this process.
+pub fn release(heap: &'static Heap) {
+    if !take_back(heap) {
+        heap.live.store(ORPHAN, Ordering::Release);
+        ORPHANS.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 /// Takes back a heap that owns nothing any more. Returns `false` if a fork stands still.
 #[must_use]
-pub fn release(heap: &'static Heap) -> bool {
+pub fn take_back(heap: &'static Heap) -> bool {
     let Some(_guard) = LOCK.enter() else { return false };
     heap.live.store(FREE, Ordering::Release);
     heap.next_free.set(FREE_LIST.load(Ordering::Relaxed));

@@ -10,7 +10,8 @@
 //! If threads share nothing, no other thread would have a use for the spans.
 
 use super::record::{Heap, Role};
-use super::{bin, retain, sampling};
+use super::sampling::bins;
+use super::{bin, retain};
 use crate::clock::Tick;
 use crate::size_class::LAST_CLASS;
 use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
@@ -35,7 +36,7 @@ fn begin(heap: &Heap) {
     }
     heap.claimed_back.set(heap.claimed_back.get() / 2);
     heap.runs.seat.settle();
-    sampling::on_tick(heap);
+    bins::on_tick(heap);
     let Some(keeps) = heap.mode().retention().filter(|keeps| !keeps.rested) else { return };
     for class in 1..=LAST_CLASS {
         retain::trim_rested(heap, keeps, class);

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`remote_word`] | `span/remote.rs` |
 //! | [`abandoned`] | `span/abandoned.rs`, `span/list.rs`, `span/record.rs` |
-//! | [`thread_exit`] | `heap/{exit,bin,free,refill,event,fast}.rs` on top of those |
+//! | [`thread_exit`] | `heap/{exit,bin,left,push,free,refill,event,fast}.rs` on top of those |
 //! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
 //! | [`handover`] | `heap/handover.rs`, `heap/table.rs`, on top of those |
 //! | [`processor_cache`] | `heap/processor_cache.rs` on top of those, of the shared arena and of `lock/brief.rs` |

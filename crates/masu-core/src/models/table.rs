@@ -28,7 +28,7 @@ fn touch(heap: &Heap) {
 fn pass() {
     let heap = table::acquire().unwrap();
     touch(heap);
-    assert!(table::release(heap));
+    assert!(table::take_back(heap));
 }
 
 #[test]
@@ -116,11 +116,11 @@ fn a_table_that_is_full_serves_from_what_comes_back() {
         region::reset();
         let all: Vec<_> = core::iter::from_fn(table::acquire).collect();
         let made = all.len();
-        all.into_iter().for_each(|heap| assert!(table::release(heap)));
+        all.into_iter().for_each(|heap| assert!(table::take_back(heap)));
         let mut heaps: Vec<_> = core::iter::from_fn(table::acquire).collect();
         assert_eq!(heaps.len(), made, "heaps are lost");
         let first = heaps.pop().unwrap();
-        let other = spawn(move || assert!(table::release(first)));
+        let other = spawn(move || assert!(table::take_back(first)));
         let again = table::acquire();
         other.join().unwrap();
         let again = again.or_else(table::acquire).unwrap();

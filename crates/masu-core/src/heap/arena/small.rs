@@ -3,8 +3,8 @@
 use super::Arena;
 use super::tally::Charge;
 use crate::clock::Tick;
-use crate::heap::bin::push_back;
-use crate::heap::{event, refill, retain, sparse, suspect, thread_bytes};
+use crate::heap::left::push_back;
+use crate::heap::{bound, event, refill, retain, sparse, thread_bytes};
 use crate::lock::Guard;
 use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, row, size_of_class};
@@ -125,7 +125,7 @@ impl Arena {
         // block, whose first word links it.
         unsafe {
             if !(*record).admits(block.addr()) {
-                suspect::look_closer(span, block.cast());
+                bound::look_closer(span, block.cast());
             }
             Block::make_free(block, (*record).free);
             (*record).free = block;

@@ -1,6 +1,6 @@
 //! Magazines: lists of free blocks of a class, as long as the number of processors admits.
 
-use super::super::free;
+use super::super::push;
 use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, row};
 use crate::span::{self, Block};
 use crate::sync::{AtomicU32, Ordering, shared_static};
@@ -110,6 +110,6 @@ impl Chain {
     unsafe fn push(&self, class: usize) -> bool {
         let ends = (span::sixteenths(self.first), span::sixteenths(self.last));
         // SAFETY: passed on: freed blocks of the span.
-        self.n != 0 && unsafe { free::push(None, self.span, class, ends, self.n) }
+        self.n != 0 && unsafe { push::push(None, self.span, class, ends, self.n) }
     }
 }

@@ -1,33 +1,27 @@
 //! Where small samples' blocks come from: an arena used for nothing else.
 
-use crate::features;
-use crate::heap::arena::{self, Arena};
+use super::bins::OF_SAMPLES;
+use crate::guard;
+use crate::heap::arena::{self, Arena, hooked};
 use crate::heap::record::Heap;
+use crate::ledger;
 use crate::prof;
 use crate::request::Request;
 use crate::size_class::{class_of, size_of_class};
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::Ordering;
 use core::ptr::{from_ref, null_mut};
 
-/// That arena; null until it is made.
-static BLOCKS: AtomicPtr<Arena> = AtomicPtr::new(null_mut());
-
+/// That arena, if it is made.
 fn blocks() -> Option<&'static Arena> {
-    // SAFETY: null, or a heap that `keep` put there, which is never destroyed.
-    unsafe { BLOCKS.load(Ordering::Acquire).as_ref() }
+    let inner = OF_SAMPLES.load(Ordering::Acquire);
+    // SAFETY: a heap that `keep` put there, which is never destroyed.
+    (!inner.is_null()).then(|| unsafe { &*inner.byte_sub(Arena::INNER_AT).cast::<Arena>() })
 }
 
 /// Whether a heap is the one of small samples' blocks, which belong to no heap in the program's eyes.
 #[inline]
 pub fn is_of_samples(heap: &Arena) -> bool {
-    core::ptr::eq(heap, BLOCKS.load(Ordering::Relaxed))
-}
-
-/// The same of the bins and spans inside it.
-#[inline]
-pub fn has_samples(heap: &Heap) -> bool {
-    features::PROF
-        && from_ref(heap).addr() == BLOCKS.load(Ordering::Relaxed).addr() + Arena::INNER_AT
+    from_ref(heap).addr() + Arena::INNER_AT == OF_SAMPLES.load(Ordering::Relaxed).addr()
 }
 
 /// Makes that heap, before the first sample. Returns `false` if memory is out.
@@ -43,8 +37,9 @@ pub(super) fn is_there() -> bool {
 /// Takes a heap for it, unless there is one. Returns `false` if `heap` is none.
 pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     let Some(heap) = heap else { return false };
-    let heap_at = from_ref(heap).cast_mut();
-    if BLOCKS.compare_exchange(null_mut(), heap_at, Ordering::AcqRel, Ordering::Acquire).is_err() {
+    let inner = from_ref(heap).cast_mut().cast::<Heap>().wrapping_byte_add(Arena::INNER_AT);
+    let done = Ordering::AcqRel;
+    if OF_SAMPLES.compare_exchange(null_mut(), inner, done, Ordering::Acquire).is_err() {
         // SAFETY: made by the caller of `keep`: no other code has seen it.
         unsafe { heap.destroy() };
     } else {
@@ -78,6 +73,12 @@ pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> 
     let p: *mut u8 = block.cast();
     // SAFETY: allocated just now, with at least the bytes of its class, and no more are asked for.
     unsafe { p.write_bytes(0, request.zeroed) };
-    prof::sample(p, size, usable, rate, home, super::most);
+    prof::sample(p, size, usable, rate, home, most);
     p
+}
+
+/// The bytes that all blocks in use can have at most, for a profile's peak.
+pub(super) fn most() -> u64 {
+    let hooked = if hooked::mapped_bytes() == 0 { 0 } else { hooked::usage().1 };
+    (ledger::in_blocks() + guard::usage().pages + hooked) as u64
 }

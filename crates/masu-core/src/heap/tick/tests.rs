@@ -171,7 +171,7 @@ fn a_span_that_has_just_been_put_aside_stays() {
             // on its list.
             unsafe {
                 let s = &mut *span::record(active);
-                bin::push_back(s, heap.bin(class).replace(core::ptr::null_mut()));
+                super::super::left::push_back(s, heap.bin(class).replace(core::ptr::null_mut()));
                 s.since = Tick::before(100);
                 retain::park(heap, active, class);
                 assert!(!s.since.rested());

@@ -170,12 +170,15 @@ pub mod arena {
 }
 
 /// No program here makes a mistake.
-pub mod suspect {
-    use crate::span::Block;
-
+pub mod bound {
     /// # Safety
     /// None is needed.
     pub unsafe fn look_closer(_: u32, _: *mut u8) {}
+}
+
+/// No program here makes a mistake.
+pub mod suspect {
+    use crate::span::Block;
 
     /// # Safety
     /// None is needed.
@@ -186,56 +189,66 @@ pub mod suspect {
 
 /// There is no profile.
 pub mod sampling {
-    use super::super::record::Heap;
     use crate::lock::Lock;
-    use crate::span::{Block, Span};
 
-    pub fn is_on() -> bool {
-        false
-    }
+    pub mod bins {
+        use super::super::super::record::Heap;
+        use crate::span::{Block, Span};
 
-    pub fn needs_heaps() -> bool {
-        false
-    }
-
-    pub struct Sampling;
-
-    impl Sampling {
-        pub const fn new() -> Self {
-            Sampling
+        pub fn is_on() -> bool {
+            false
         }
 
-        pub fn on_tick(&self) {}
+        pub fn needs_heaps() -> bool {
+            false
+        }
 
-        pub fn draw(&self, _: usize) -> usize {
-            0
+        pub fn has_samples(_: &Heap) -> bool {
+            false
+        }
+
+        pub fn unmark(_: &Heap, _: usize) {}
+
+        pub fn end(_: &Heap) {}
+
+        pub fn on_tick(_: &Heap) {}
+
+        pub fn passes(_: &Heap, _: u64) -> bool {
+            false
+        }
+
+        /// # Safety
+        /// None is needed.
+        pub unsafe fn cut(_: &Heap, _: &mut Span, _: usize, _: *mut Block, n: u32) -> u32 {
+            n
+        }
+
+        /// # Safety
+        /// None is needed.
+        pub unsafe fn cut_borrowed(
+            _: &Heap,
+            _: usize,
+            _: *mut Block,
+            rest: *mut Block,
+        ) -> (*mut Block, *mut Block) {
+            (rest, core::ptr::null_mut())
         }
     }
 
-    pub fn has_samples(_: &Heap) -> bool {
-        false
-    }
+    pub mod state {
+        pub struct Sampling;
 
-    pub fn unmark(_: &Heap, _: usize) {}
+        impl Sampling {
+            pub const fn new() -> Self {
+                Sampling
+            }
 
-    pub fn end(_: &Heap) {}
+            pub fn on_tick(&self) {}
 
-    pub fn on_tick(_: &Heap) {}
-
-    pub fn passes(_: &Heap, _: u64) -> bool {
-        false
-    }
-
-    /// # Safety
-    /// None is needed.
-    pub unsafe fn cut(_: &Heap, _: &mut Span, _: usize, _: *mut Block, n: u32) -> u32 {
-        n
-    }
-
-    /// # Safety
-    /// None is needed.
-    pub unsafe fn cut_borrowed(_: &Heap, _: usize, _: *mut Block, rest: *mut Block) -> *mut Block {
-        rest
+            pub fn draw(&self, _: usize) -> usize {
+                0
+            }
+        }
     }
 
     loom::lazy_static! {

@@ -33,7 +33,7 @@ pub fn begin(name: usize) {
         HEAPS.with_borrow_mut(|heaps| heaps.insert(name, heap));
         if table::counts().1 == 1 {
             // No heap gives anything up before there has been a second one.
-            assert!(table::release(table::acquire().unwrap()));
+            assert!(table::take_back(table::acquire().unwrap()));
         }
     });
 }
@@ -58,7 +58,7 @@ pub fn exit() {
         }
         set_current(gone());
         exit::abandon(heap);
-        fork::release(heap);
+        table::release(heap);
     });
 }
 

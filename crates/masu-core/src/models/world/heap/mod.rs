@@ -22,12 +22,16 @@ mod free;
 pub mod gate;
 #[path = "../../../heap/handover.rs"]
 mod handover;
+#[path = "../../../heap/left.rs"]
+mod left;
 #[path = "../../../heap/mode.rs"]
 mod mode;
 #[path = "../../../heap/outbox.rs"]
 pub mod outbox;
 #[path = "../../../heap/processor_cache.rs"]
 pub mod processor_cache;
+#[path = "../../../heap/push.rs"]
+mod push;
 mod record;
 #[path = "../../../heap/refill.rs"]
 mod refill;
@@ -43,7 +47,7 @@ pub mod table;
 mod tick;
 mod tls;
 
-use absent::{block, scope, suspect, thread_bytes};
+use absent::{block, bound, scope, suspect, thread_bytes};
 
 pub use absent::{arena, sampling};
 pub use processor_cache::locks_for_fork as processor_cache_locks_for_fork;

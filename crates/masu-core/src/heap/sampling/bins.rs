@@ -1,10 +1,61 @@
-//! What a refill hands out: the blocks before the next one that is drawn.
+//! What bins know of samples: a refill hands out the blocks before the next one that is drawn.
 
+use crate::features;
+use crate::guard;
 use crate::heap::record::{Heap, Role};
-use crate::heap::shared_arena;
+use crate::prof;
+use crate::settings;
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
+use crate::sync::{AtomicPtr, Ordering};
 use core::ptr::null_mut;
+
+/// A tick has passed for a thread.
+#[inline(always)]
+pub(in crate::heap) fn on_tick(heap: &Heap) {
+    heap.sampling.on_tick();
+}
+
+/// At a thread's end: the next thread that has the heap takes part.
+pub(in crate::heap) fn end(heap: &Heap) {
+    if heap.sampling.muted.replace(false) {
+        heap.sampling.leave_session();
+    }
+}
+
+/// Whether blocks are being sampled, for a profile or for guards.
+#[inline(always)]
+pub fn is_on() -> bool {
+    prof::rate() | guard::rate() != 0 || settings::hardened()
+}
+
+/// Whether each thread needs a heap, for what it is sampled for. For a profile it does not.
+#[inline(always)]
+pub(in crate::heap) fn needs_heaps() -> bool {
+    guard::rate() != 0 || settings::hardened()
+}
+
+/// Whether no sample lies in this many bytes of small blocks that a heap's bin gets: then they are passed. (A heap that
+/// is no thread's has no session, so nothing is passed.)
+#[inline(always)]
+pub(in crate::heap) fn passes(heap: &Heap, bytes: u64) -> bool {
+    heap.sampling.passes(bytes)
+}
+
+/// The blocks in a class's bin have left it unused.
+#[inline]
+pub(in crate::heap) fn unmark(heap: &Heap, class: usize) {
+    heap.sampling.unmark(class);
+}
+
+/// The bins and spans of the arena of small samples' blocks; null until it is made.
+pub static OF_SAMPLES: AtomicPtr<Heap> = AtomicPtr::new(null_mut());
+
+/// Whether a heap is those.
+#[inline]
+pub fn has_samples(heap: &Heap) -> bool {
+    features::PROF && core::ptr::eq(heap, OF_SAMPLES.load(Ordering::Relaxed))
+}
 
 /// In a refill of a thread's bin that does not pass: of `n` blocks of a span in `list`, those from the sample on go
 /// back to it. Returns how many are left, at least one.
@@ -38,7 +89,7 @@ pub(in crate::heap) unsafe fn cut(
 }
 
 /// As [`cut`] for blocks borrowed from the shared arena. Returns what is left of `rest`, which follows a
-/// first block.
+/// first block, and what is to be given back.
 ///
 /// # Safety
 /// `rest` must be a list of free blocks that the thread has just borrowed.
@@ -49,9 +100,9 @@ pub(in crate::heap) unsafe fn cut_borrowed(
     class: usize,
     first: *mut Block,
     rest: *mut Block,
-) -> *mut Block {
+) -> (*mut Block, *mut Block) {
     if first.is_null() {
-        return rest;
+        return (rest, null_mut());
     }
     // SAFETY: passed on, and the first block is the caller's too, and links nothing yet.
     unsafe {
@@ -62,15 +113,15 @@ pub(in crate::heap) unsafe fn cut_borrowed(
             at = (*at).next;
         }
         if heap.sampling.passes(u64::from(n) * size_of_class(class) as u64) {
-            return rest;
+            return (rest, null_mut());
         }
         let kept = keep(heap, class, n);
         if kept == n {
-            return rest;
+            return (rest, null_mut());
         }
         (*first).next = rest;
-        shared_arena::give_back(cut_behind(first, kept));
-        (*first).next
+        let back = cut_behind(first, kept);
+        ((*first).next, back)
     }
 }
 
