@@ -4,8 +4,9 @@ use super::left::{push_back, take_back_left};
 use super::record::Heap;
 use super::retain::give_up;
 use super::sampling::bins;
-use super::shared_arena;
+use super::send;
 use crate::region::NIL;
+use crate::size_class::LAST_CLASS;
 use crate::span;
 use core::ptr::null_mut;
 
@@ -41,7 +42,7 @@ pub(super) unsafe fn empty_bin(heap: &Heap, class: usize) -> u32 {
     // (invariant 3 of `heap`).
     unsafe {
         if active == NIL {
-            shared_arena::give_back(bin);
+            send::give_back(bin);
         } else {
             let s = &mut *span::record(active);
             take_back_left(heap, active, s);
@@ -51,4 +52,12 @@ pub(super) unsafe fn empty_bin(heap: &Heap, class: usize) -> u32 {
         }
     }
     active
+}
+
+/// Gives away a heap's active spans. The caller has the heap to itself.
+pub(super) fn abandon_active(heap: &Heap) {
+    for class in 1..=LAST_CLASS {
+        // SAFETY: invariant 1 of `heap`: its thread ends here, or has ended and left it to this one.
+        unsafe { leave_active(heap, class) };
+    }
 }

@@ -11,23 +11,26 @@
 //! a span each time. And a single-threaded program in which spans of one class run empty again and again keeps a
 //! few of them, until it needs pages for anything else ([`retain`](super::retain)).
 
+use super::bound;
 use super::left::take_back_left;
 use super::record::Heap;
 use super::retain::{RESTING, keep_partial, keeps};
 use super::sampling::bins;
 use super::tls::current;
-use super::{bound, tick};
+use crate::clock::Tick;
 use crate::region::NIL;
 use crate::size_class::row;
 use crate::span::{self, Place, Span, pool};
-use crate::tuning::{LITTLE_CARVED, STEADY_AFTER};
+use crate::tuning::{EMPTIES_PER_TICK, LITTLE_CARVED, STEADY_AFTER, WALKS_PER_TICK};
 use core::ptr::null_mut;
 
 /// Called after a local free that took a span's countdown to zero, or whose address the span's bound does not
-/// admit. The freed block is the first of the span's list. Returns whether the span was worth a look.
+/// admit. The freed block is the first of the span's list. Returns whether the span was worth a look: then the caller
+/// does what is due once a tick.
 ///
 /// # Safety
 /// The line must be that of a span of the calling thread.
+#[inline(never)]
 pub unsafe fn look_at_freed(line: *mut Span) -> bool {
     let heap = current();
     // SAFETY: passed on: the line is this thread's (invariant 5 of `span::record`), and the first of its list was freed
@@ -43,7 +46,6 @@ pub unsafe fn look_at_freed(line: *mut Span) -> bool {
         }
         look_at(heap, span);
     }
-    tick::on_tick(heap);
     true
 }
 
@@ -149,6 +151,23 @@ unsafe fn active(heap: &Heap, span: u32, class: usize) {
     // SAFETY: no block is live, and none is in the bin any more: by invariant 4 of `span::record` all are on the span's
     // list, so no thread can push one.
     unsafe { pool::give(span) };
+}
+
+/// A tick has begun for a heap, and its budgets begin anew.
+#[cold]
+#[inline(never)]
+pub(super) fn renew(heap: &Heap) {
+    heap.tick.set(Tick::now());
+    heap.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
+    heap.walks.iter().for_each(|c| c.set(STEADY_AFTER + WALKS_PER_TICK));
+}
+
+/// All that a tick means for a heap that is no thread's: see [`tick`](super::tick).
+#[inline]
+pub(super) fn on_tick(heap: &Heap) {
+    if !heap.tick.get().is_now() {
+        renew(heap);
+    }
 }
 
 /// Fewest frees into an active span before the next look at it.

@@ -5,7 +5,7 @@
 //! still (further rounds, and the C library's own clean-up) find
 //! [`gone`](super::tls::gone): frees are remote ones, allocations borrow from the shared arena.
 
-use super::bin::leave_active;
+use super::bin::abandon_active;
 use super::record::Heap;
 use super::retain::give_up;
 use super::sampling::bins;
@@ -105,14 +105,6 @@ fn abandon_all_but_active(heap: &'static Heap) {
     for i in 0..=LAST_CLASS {
         heap.borrowed[i].set(0);
         heap.larger_waste[i].set(0);
-    }
-}
-
-/// Gives away a heap's active spans. The caller has the heap to itself.
-pub(super) fn abandon_active(heap: &Heap) {
-    for class in 1..=LAST_CLASS {
-        // SAFETY: invariant 1 of `heap`: its thread ends here, or has ended and left it to this one.
-        unsafe { leave_active(heap, class) };
     }
 }
 

@@ -1,8 +1,8 @@
 //! The hot paths. A test checks the instruction counts of the release build.
 
+use super::block;
 use super::record::Heap;
 use super::tls::{current, is_mine};
-use super::{block, refill};
 use crate::region::{self, Base, GRANULE_SHIFT};
 use crate::size_class::{SMALL_MAX, TABLE_MAX, aligned_class, class_of, exact_class_of};
 use crate::span::{self, Block, Span};
@@ -81,12 +81,6 @@ pub fn alloc_small_aligned(size: usize, align: usize) -> *mut u8 {
         return null_mut();
     }
     pop(aligned_class(size, align)).cast()
-}
-
-/// A block of exactly this class, whose alignment the caller counts on; null if memory is out.
-pub fn alloc_class(class: usize) -> *mut u8 {
-    let block = pop(class);
-    if block.is_null() { refill::alloc_exact(class).cast() } else { block.cast() }
 }
 
 /// What the hot path of a free leaves to do: see `free.rs`.

@@ -55,13 +55,14 @@ pub fn mark_orphans() {
 /// Takes one orphan apart, if there is any.
 #[inline]
 pub fn adopt_an_orphan() {
-    if ORPHANS.load(Ordering::Relaxed) != 0 {
+    if table::has_orphans() {
         adopt();
     }
 }
 
+/// The same if there probably is one.
 #[cold]
-fn adopt() {
+pub fn adopt() {
     // While a fork stands still, it would only become an orphan again.
     if lock::fork::is_in_progress() {
         return;

@@ -3,16 +3,29 @@
 //! Each function returns what it has released: bytes that may give a purge something to do, or 0 if no
 //! thread need look. The face passes that on to the purge, once the free is over.
 
-use super::event::look_at_freed;
 use super::fast::{self, Freed};
 use super::outbox::{Added, Outbox};
 use super::record::Role;
 use super::tls::{current, is_mine};
-use super::{arena, birth, processor_cache, push, shared_arena, suspect, thread_bytes};
+use super::{arena, birth, event, processor_cache, send, suspect, thread_bytes, tick};
 use crate::region::{Base, GRANULE};
 use crate::report;
-use crate::span::{self, Block};
+use crate::span::{self, Block, Span};
 use crate::sync::Ordering;
+
+/// Looks at what a local free says is worth a look, and does what is due once a tick. Returns whether the span was.
+///
+/// # Safety
+/// The line must be that of a span of the calling thread.
+#[inline(always)]
+pub unsafe fn look_at_freed(line: *mut Span) -> bool {
+    // SAFETY: passed on.
+    let looked = unsafe { event::look_at_freed(line) };
+    if looked {
+        tick::on_tick(current());
+    }
+    looked
+}
 
 /// Frees a small block on the heap's own behalf. Returns what is released.
 ///
@@ -61,7 +74,7 @@ pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
 #[inline(always)]
 pub unsafe fn turn_of_chain(p: *mut u8, granule: usize, class: usize) -> Option<usize> {
     // SAFETY: passed on.
-    unsafe { Outbox::turn(current(), granule as u32, class, p.cast()).map(stale) }
+    unsafe { send::turn(current(), granule as u32, class, p.cast()).map(stale) }
 }
 
 /// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's own spans, if it
@@ -86,7 +99,7 @@ pub unsafe fn free_of_others(p: *mut u8, granule: usize) -> Option<usize> {
             };
             return taken.map(stale);
         }
-        heap.outbox.put(heap, granule as u32, class, p.cast()).map(stale)
+        send::put(heap, granule as u32, class, p.cast()).map(stale)
     }
 }
 
@@ -123,20 +136,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
         // SAFETY: invariant 2 of `heap::arena`: the span is the heap's, and so are its live blocks.
         return unsafe { heap.free(block) };
     }
-    let heap = birth::current_or_later();
     // SAFETY: passed on: the block is being freed, so it is this thread's, and it lies in `span`.
-    let released = unsafe {
-        if let Some(heap) = heap {
-            if let Some(released) = heap.outbox.put(heap, span, class, block) {
-                return stale(released);
-            }
-            heap.counters.remote_frees.add(1);
-            heap.bytes.sub(entry.block_size() as u64);
-        }
-        push::push_one(heap, span, class, block)
-    };
-    if let Some(heap) = heap {
-        shared_arena::sent(heap, class, 1);
-    }
+    let released = unsafe { send::send(birth::current_or_later(), span, class, block) };
     stale(released)
 }

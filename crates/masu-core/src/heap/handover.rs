@@ -15,8 +15,7 @@
 //!                            └──────── purge ──▶ no thread's ──▶ free, owns nothing
 //! ```
 
-use super::bin::leave_active;
-use super::exit::abandon_active;
+use super::bin::{abandon_active, leave_active};
 use super::mode::Mode;
 use super::record::Heap;
 use super::sampling::bins;

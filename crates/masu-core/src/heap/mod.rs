@@ -56,8 +56,10 @@ mod refill;
 mod retain;
 pub mod sampling;
 mod scope;
+mod send;
 mod shared_arena;
 mod short;
+mod source;
 mod sparse;
 mod suspect;
 pub mod table;
@@ -65,30 +67,32 @@ mod thread;
 pub mod thread_bytes;
 mod tick;
 mod tls;
+mod unowned;
 
-pub use event::look_at_freed;
 pub use exit::{init_process, set_ended};
 pub use fast::{
-    Freed, alloc_class, alloc_small, alloc_small_aligned, alloc_small_any, alloc_small_exact,
+    Freed, alloc_small, alloc_small_aligned, alloc_small_any, alloc_small_exact,
     alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size,
     zero_small,
 };
 pub use flush::{flush, idle};
-pub use free::{add_to_chain, free_of_others, turn_of_chain};
+pub use free::{add_to_chain, free_of_others, look_at_freed, turn_of_chain};
 pub use hardened::{alloc_hardened, free_hardened_at_hand};
 pub use outbox::Added;
+pub use processor_cache::alloc::alloc_without_heap;
 pub use processor_cache::locks_for_fork as processor_cache_locks_for_fork;
-pub use processor_cache::{alloc_without_heap, serves_current as has_no_need_of_heap};
+pub use processor_cache::serves_current as has_no_need_of_heap;
 #[cfg(not(loom))]
 pub use processor_cache::{counts as processor_counts, outside as processor_caches};
 pub use record::{Heap, Role};
-pub use refill::alloc_small_slow;
 pub use scope::{Scope, current as scope};
 #[cfg(not(loom))]
 pub use shared_arena::ARENA;
 pub use shared_arena::locks_for_fork as shared_arena_locks_for_fork;
 pub use short::refill as refill_short;
-pub use sparse::{purge_own, purge_spans, purge_sparse};
+pub use source::{alloc_class, alloc_small_slow};
+pub use sparse::{purge_own, purge_sparse};
 pub use table::{counts, for_each, left_spans, lock_for_fork};
 pub use thread::{freed, has_grown, number, run_cache};
 pub use tls::HEAP_AT;
+pub use unowned::purge_spans;

@@ -23,7 +23,7 @@ pub mod slot;
 
 use super::push::{claim_early, push, push_one};
 use super::record::Heap;
-use super::{arena, processor_cache, shared_arena, table};
+use super::{processor_cache, table};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::holder::Holder;
 use crate::holder::Total;
@@ -40,31 +40,16 @@ use core::ptr::null_mut;
 pub use slot::{MOST, Outbox};
 use slot::{SEEN, Slot};
 
-/// What was sent.
+/// What goes out.
 #[derive(Clone, Copy)]
-struct Sent {
-    class: u8,
-    blocks: u8,
+pub struct Sent {
+    pub class: u8,
+    pub blocks: u8,
     /// Whether a purge may have something to do now.
-    released: bool,
+    pub released: bool,
 }
 
 const NOTHING: Sent = Sent { class: 0, blocks: 0, released: false };
-
-/// Finishes what was sent once the thread has left the handshake: notifies the shared arena. Returns whether a
-/// purge may have something to do now.
-#[inline(always)]
-fn settle(heap: &Heap, sent: Sent) -> bool {
-    #[cold]
-    #[inline(never)]
-    fn note(heap: &Heap, sent: Sent) {
-        shared_arena::sent(heap, sent.class.into(), sent.blocks.into());
-    }
-    if heap.may_borrow() {
-        note(heap, sent);
-    }
-    sent.released
-}
 
 shared_static! {
     /// All outboxes. The contents of one may be all that keeps a span in use.
@@ -86,7 +71,17 @@ fn owner_of(span: u32) -> u32 {
 /// Whether an owner is none, or a first-class heap.
 #[inline(always)]
 fn is_no_thread(owner: u32) -> bool {
-    owner == 0 || arena::by_id(owner).is_some()
+    owner == 0 || table::is_arena(owner)
+}
+
+/// The result of [`Outbox::turn`].
+pub enum Turn {
+    /// The block is in the chain, or has gone out.
+    Taken(Sent),
+    /// Nothing has changed, and the block is one for [`Outbox::put`].
+    Put,
+    /// Nothing has changed: a visitor is at the outbox.
+    Visited,
 }
 
 /// The result of [`Outbox::add`].
@@ -165,15 +160,14 @@ impl Outbox {
         }
     }
 
-    /// At a chain's turn: the chain takes the block and goes out, or there is none, and it begins. Returns as
-    /// [`put`](Self::put).
+    /// At a chain's turn: the chain takes the block and goes out, or there is none, and it begins.
     ///
     /// # Safety
     /// As for [`put`](Self::put); the slot must be the span's.
     #[inline(always)]
-    pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Option<bool> {
+    pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Turn {
         let outbox = &heap.outbox;
-        let inside = outbox.holder.enter()?;
+        let Some(inside) = outbox.holder.enter() else { return Turn::Visited };
         let slot = outbox.slot(span);
         let most = outbox.most(class);
         let sent = if slot.left.get() == 1 {
@@ -185,33 +179,29 @@ impl Outbox {
             || !outbox.holder.holds()
             || is_no_thread(owner_of(span))
         {
-            drop(inside);
-            // SAFETY: passed on.
-            return unsafe { outbox.put(heap, span, class, block) };
+            return Turn::Put;
         } else {
             // SAFETY: passed on.
             unsafe { outbox.begin(slot, span, most, block) };
             outbox.send_old(heap)
         };
         drop(inside);
-        Some(settle(heap, sent))
+        Turn::Taken(sent)
     }
 
-    /// Puts a freed block of a class in, or takes its span over. Returns whether a purge may have something to do now, or
-    /// `None` if a visitor is at the outbox, or the span is a first-class heap's: then the caller must free the block
-    /// directly.
+    /// Puts a freed block of a class in, or takes its span over. Returns what goes out, or `None` if a visitor is at the
+    /// outbox, or the span is a first-class heap's: then the caller must free the block directly.
     ///
     /// # Safety
     /// `block` must be a freed block of `span`, which the heap's thread gives up.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     pub unsafe fn put(
         &self,
         heap: &Heap,
         span: u32,
         class: usize,
         block: *mut Block,
-    ) -> Option<bool> {
+    ) -> Option<[Sent; 2]> {
         let many = table::is_oversubscribed();
         if many
             && self.is_oversubscribed()
@@ -219,7 +209,7 @@ impl Outbox {
             && let Some(released) = unsafe { processor_cache::free(span, class, block) }
         {
             heap.bytes.sub(size_of_class(class) as u64);
-            return Some(released);
+            return Some([Sent { released, ..NOTHING }, NOTHING]);
         }
         let inside = self.holder.enter()?;
         let mut slot = self.slot(span);
@@ -232,10 +222,10 @@ impl Outbox {
             let whole =
                 if full { self.send_chain(Some(heap), span, class, slot, n) } else { NOTHING };
             drop(inside);
-            return Some(settle(heap, whole));
+            return Some([whole, NOTHING]);
         }
         let owner = owner_of(span);
-        if arena::by_id(owner).is_some() {
+        if table::is_arena(owner) {
             return None;
         }
         if many != self.is_oversubscribed() {
@@ -260,7 +250,7 @@ impl Outbox {
         if let Some(released) = alone {
             self.count(Some(heap), 1, size_of_class(class));
             drop(inside);
-            return Some(settle(heap, Sent { class: class as u8, blocks: 1, released }));
+            return Some([Sent { class: class as u8, blocks: 1, released }, NOTHING]);
         }
         let evicted = self.send(Some(heap), slot);
         let old = self.send_old(heap);
@@ -270,7 +260,7 @@ impl Outbox {
         // SAFETY: passed on.
         unsafe { self.begin(slot, span, most, block) };
         drop(inside);
-        Some(settle(heap, evicted) | settle(heap, old))
+        Some([evicted, old])
     }
 
     /// Begins a chain of at most `most` blocks, in a slot that has none.

@@ -1,101 +1,26 @@
-//! Refill: where a class's blocks come from when its bin is empty.
+//! Refill: where a heap's blocks come from when a bin is empty.
 //!
 //! The order is the memory policy: what this heap has, what others have left, what is free, and
 //! only then what was never used.
 
 use super::left::take_back_left;
 use super::mode::Mode;
-use super::record::{Heap, Role};
+use super::record::Heap;
 use super::retain::{self, park};
 use super::sampling::bins;
-use super::tls::current;
-use super::{birth, event, fast, shared_arena, tick};
-use crate::clock::Tick;
+use super::{event, table};
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
-use crate::size_class::{LAST_CLASS, LAST_IN_TABLE, row, size_of_class};
+use crate::size_class::{row, size_of_class};
 use crate::span::{self, Block, CARVE, CARVE_GROWING, Place, Span, abandoned, pool};
 use crate::sync::Ordering;
-use crate::tuning::{AHEAD, AHEAD_BLOCKS, FULL_LOOKED_AT, STEADY_AFTER, WITHOUT_SPAN};
+use crate::tuning::{AHEAD, AHEAD_BLOCKS, FULL_LOOKED_AT, STEADY_AFTER};
 use core::ptr::null_mut;
 
-/// A small block if the bin of its class, if the table has that, is empty or the thread has no heap yet, and no scope
-/// is open; null if memory is out. It may be of a slightly larger class.
-pub fn alloc_small_slow(class: usize) -> *mut Block {
-    if class > LAST_IN_TABLE {
-        // No hot path has looked.
-        let block = fast::pop(class);
-        if !block.is_null() {
-            return block;
-        }
-    }
-    let heap = current();
-    if heap.active(class).get() == NIL {
-        let block = take_larger(heap, class);
-        if !block.is_null() {
-            return block;
-        }
-    }
-    alloc_exact(class)
-}
-
-/// A block of the next larger class that has one in its bin: this way a program that needs few blocks of
-/// many sizes touches fewer pages.
-fn take_larger(heap: &Heap, class: usize) -> *mut Block {
-    let has_one = |larger| !heap.bin(larger).get().is_null();
-    let Some((larger, wasted)) = larger_that(heap, class, has_one) else { return null_mut() };
-    waste(heap, class, wasted);
-    let bin = heap.bin(larger);
-    let block = bin.get();
-    // What is known of the class's own bin does not hold for this block.
-    heap.zero.set(heap.zero.get() & !(1 << class));
-    // SAFETY: invariants 1 and 3 of `heap`: a block in the bin is free and linked, and the bin is this
-    // thread's.
-    unsafe {
-        bin.set((*block).next);
-        Block::hand_out(block);
-    }
-    block
-}
-
-/// The next larger class that serves a request of a class without a span, among those with `one`, and what it wastes:
-/// see [`waste`].
-#[inline(always)]
-pub(super) fn larger_that(
-    heap: &Heap,
-    class: usize,
-    one: impl Fn(usize) -> bool,
-) -> Option<(usize, u8)> {
-    let wasted = usize::from(heap.larger_waste[row(class)].get());
-    let with = |larger| wasted + (size_of_class(larger) - size_of_class(class)) / 16;
-    (class + 1..=LAST_CLASS)
-        .take_while(|&larger| with(larger) <= WITHOUT_SPAN / 16)
-        .find(|&larger| one(larger))
-        .map(|larger| (larger, with(larger) as u8))
-}
-
-/// Remembers what larger blocks waste, in units of 16 bytes.
-pub(super) fn waste(heap: &Heap, class: usize, wasted: u8) {
-    heap.larger_waste[row(class)].set(wasted);
-}
-
-/// A block of exactly this class if the bin is empty or the thread has no heap yet; null if memory
-/// is out.
-pub fn alloc_exact(class: usize) -> *mut Block {
-    let Some(heap) = birth::current_or_new() else {
-        return shared_arena::one(class);
-    };
-    if heap.active(class).get() == NIL && heap.borrows(class) {
-        return shared_arena::borrow(heap, class);
-    }
-    refill(heap, class)
-}
-
 /// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin. Null
-/// if memory is out.
-pub fn refill(heap: &Heap, class: usize) -> *mut Block {
-    heap.used[row(class)].set(Tick::now().into());
-    tick::on_tick(heap);
+/// if memory is out. The caller has noted that the class is used, and done what is due once a tick. Before
+/// it takes a fresh span, `adopt`, if it may be called, takes an orphan apart.
+pub fn refill(heap: &Heap, class: usize, adopt: Option<fn()>) -> *mut Block {
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
     // SAFETY: invariant 2 of `heap`: the active span is this heap's, and so is what the helpers return.
@@ -119,7 +44,7 @@ pub fn refill(heap: &Heap, class: usize) -> *mut Block {
         }
         let mut next = next;
         loop {
-            let Some(span) = next.take().or_else(|| fresh_span(heap, class)) else {
+            let Some(span) = next.take().or_else(|| fresh_span(heap, class, adopt)) else {
                 return null_mut();
             };
             (*span::record(span)).place = Place::Active;
@@ -289,16 +214,17 @@ unsafe fn has_freed(span: u32) -> bool {
 ///
 /// # Safety
 /// The heap must be the calling thread's.
-unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
+unsafe fn fresh_span(heap: &Heap, class: usize, adopt: Option<fn()>) -> Option<u32> {
     // SAFETY: invariants 1 and 2 of `heap`; a span from the pool is no other thread's (invariant 2 of `span::pool`).
     unsafe {
         if let Some(span) = heap.partial(class).pop_front() {
             return Some(span);
         }
         retain::give_kept_of_others(heap, class);
-        // Not under the shared arena's lock: what lies in a heap that is taken apart may be the shared arena's.
-        if heap.role.get() == Role::Thread {
-            super::fork::adopt_an_orphan();
+        if let Some(adopt) = adopt
+            && table::has_orphans()
+        {
+            adopt();
         }
         // A class that has filled a span fills the next one too, unless it has samples.
         let dense = heap.full(class).len() != 0 && !bins::has_samples(heap);

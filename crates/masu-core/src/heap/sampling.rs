@@ -29,7 +29,7 @@
 use super::arena::Arena;
 use super::record::{Heap, Role};
 use super::tls::current;
-use super::{fast, free, refill, scope, thread_bytes};
+use super::{fast, free, scope, source, thread_bytes};
 use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
@@ -133,9 +133,9 @@ fn larger(heap: &Heap, request: &Request, class: usize) -> usize {
     }
     let has_bin = |larger| !heap.bin(larger).get().is_null();
     let is_marked = |larger| heap.sampling.is_marked(larger);
-    match refill::larger_that(heap, class, |larger| has_bin(larger) || is_marked(larger)) {
+    match source::larger_that(heap, class, |larger| has_bin(larger) || is_marked(larger)) {
         Some((larger, wasted)) if !has_bin(larger) => {
-            refill::waste(heap, class, wasted);
+            source::waste(heap, class, wasted);
             larger
         }
         _ => class,

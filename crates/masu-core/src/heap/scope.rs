@@ -12,7 +12,7 @@
 use super::arena::Arena;
 use super::record::{Heap, Named};
 use super::sampling::bins;
-use super::{birth, shared_arena};
+use super::{birth, send};
 use crate::region::NIL;
 use crate::request::Request;
 use crate::size_class::LAST_CLASS;
@@ -104,7 +104,7 @@ fn put_aside(heap: &Heap, class: usize) {
     unsafe {
         if active == NIL {
             bins::unmark(heap, class);
-            return shared_arena::give_back(bin);
+            return send::give_back(bin);
         }
         (*span::record(active)).leave(bin);
     }

@@ -24,25 +24,21 @@
 //!    that.
 //! 3. the other shards' heaps are heaps of the table that no thread ever has.
 
-use super::bin::leave_active;
-use super::mode::Mode;
 use super::record::{Heap, Role};
-use super::sampling::bins;
 use super::table::{self, SHARED_ARENA_ID};
-use super::tls::{current, make};
-use super::{free, processor_cache, refill, retain};
+use super::tls::make;
+use super::{event, refill};
 use crate::clock::Tick;
 use crate::lock::{CachePadded, Guard, Lock};
-use crate::region::{self, NIL};
+use crate::region;
 use crate::run::Home;
 use crate::settings;
 use crate::sharding::{self, Contention, LENDERS, most_lenders};
-use crate::size_class::{LAST_CLASS, row, size_of_class};
-use crate::span::{self, Block};
+use crate::size_class::row;
+use crate::span::Block;
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicUsize, Ordering, array_of, const_unless_loom, shared_static,
 };
-use crate::tuning::{BATCHES, IDLE_AFTER, WITHOUT_SPAN};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
@@ -160,39 +156,6 @@ fn begin(number: usize) -> bool {
     true
 }
 
-/// Fills a thread's empty bin from the shared arena and returns one block; null if memory is out.
-pub fn borrow(heap: &Heap, class: usize) -> *mut Block {
-    heap.zero.set(heap.zero.get() & !(1 << class));
-    let (first, mut rest, n) = if heap.mode() == Mode::Oversubscribed {
-        (processor_cache::alloc(class), null_mut(), 0)
-    } else {
-        lend(heap.runs.seat.home(), class, batch(heap, class))
-    };
-    if first.is_null() {
-        return first;
-    }
-    heap.bytes.add(u64::from(n + 1) * size_of_class(class) as u64);
-    if bins::is_on() {
-        // SAFETY: lent just now: a list of free blocks, which is this thread's.
-        unsafe {
-            let back;
-            (rest, back) = bins::cut_borrowed(heap, class, first, rest);
-            give_back(back);
-        }
-    }
-    heap.bin(class).set(rest);
-    first
-}
-
-/// How many blocks of a class a thread borrows next.
-fn batch(heap: &Heap, class: usize) -> usize {
-    let batches = heap.borrowed[row(class)].get();
-    heap.borrowed[row(class)].set((batches + 1).min(BATCHES));
-    heap.sent[row(class)].set(0);
-    let most = (WITHOUT_SPAN / size_of_class(class).max(1)).max(1);
-    (1usize << batches.min(BATCHES - 1)).min(most)
-}
-
 /// Whether an owner is a shard, or none: then no thread has a use for what is freed into its spans.
 pub fn serves(owner: u32) -> bool {
     owner <= SHARED_ARENA_ID
@@ -203,25 +166,18 @@ pub fn serves(owner: u32) -> bool {
             })
 }
 
-/// One block for a thread without a heap; null if memory is out.
-pub fn one(class: usize) -> *mut Block {
-    if processor_cache::suffices() {
-        return processor_cache::alloc(class);
-    }
-    lend(Home::ANY, class, 1).0
-}
-
 /// A block for a thread of that home, null if memory is out; a list of up to `want - 1` more, and how many those are.
 pub fn lend(home: Home, class: usize, want: usize) -> (*mut Block, *mut Block, u32) {
     let lender = lender(home.among(last_lender()));
     let Some(_guard) = lender.enter() else { return (null_mut(), null_mut(), 0) };
     let arena = lender.heap();
     arena.used[row(class)].set(Tick::now().into());
+    event::on_tick(arena);
     let bin = arena.bin(class);
     let next = || {
         let head = bin.get();
         if head.is_null() {
-            return refill::refill(arena, class);
+            return refill::refill(arena, class, None);
         }
         // SAFETY: invariant 3 of `heap`: a free block, which is the lock's holder's (invariant 1).
         unsafe {
@@ -245,26 +201,6 @@ pub fn lend(home: Home, class: usize, want: usize) -> (*mut Block, *mut Block, u
     (first, rest, n)
 }
 
-/// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that only
-/// frees returns what is left of its last batch, because it may be about to sleep.
-#[inline]
-pub fn sent(heap: &Heap, class: usize, n: u32) {
-    if n != 0 && heap.may_borrow() {
-        note_sent(heap, class, n);
-    }
-}
-
-fn note_sent(heap: &Heap, class: usize, n: u32) {
-    let sent = &heap.sent[row(class)];
-    let before = sent.replace(sent.get().saturating_add(n as u8));
-    if before < IDLE_AFTER && sent.get() >= IDLE_AFTER && heap.active(class).get() == NIL {
-        let rest = heap.bin(class).replace(null_mut());
-        bins::unmark(heap, class);
-        // SAFETY: without an active span, the bin's blocks are of the shared arena (invariant 3 of `heap`).
-        unsafe { give_back(rest) };
-    }
-}
-
 /// Whether the first shard's bin of a class begins with a block, for code that suspects that it is free. The answer
 /// may be out of date. The other shards are in the table of heaps.
 #[cfg(not(loom))]
@@ -275,37 +211,8 @@ pub fn begins_with(class: usize, block: *mut Block) -> bool {
         && unsafe { (*ARENA.0.get().cast::<Heap>()).bin(class).as_ptr().read_volatile() } == block
 }
 
-/// Returns blocks that the calling thread borrowed and never handed out. If it has ended, its account is closed: what
-/// it has instead of a heap is shared by all threads that have, and never changes.
-///
-/// # Safety
-/// `list` must be a list of free blocks of the shared arena, or null.
-pub unsafe fn give_back(mut list: *mut Block) {
-    if list.is_null() {
-        return;
-    }
-    let heap = current();
-    let counts = heap.role.get() == Role::Thread;
-    while !list.is_null() {
-        // SAFETY: invariant 1 of `region`: below the limit, as a block lies there.
-        let span = unsafe { span::page_map(span::span_at(list.cast())) };
-        if counts {
-            heap.bytes.undo(span.block_size() as u64);
-        }
-        // SAFETY: as the caller says; freeing a block ends our use of it.
-        unsafe {
-            let next = (*list).next;
-            Block::clear(list);
-            // In the ordinary way: the thread may have claimed the span in the meantime.
-            free::free(list.cast());
-            list = next;
-        }
-    }
-}
-
-/// Gives up the spans of classes from which no thread has borrowed for a tick, so that others may
-/// use them and the purge empties their free pages.
-pub fn give_up_idle(all: bool) {
+/// Calls `look` with each shard's heap, under its lock, until a fork stands still.
+pub fn for_each(mut look: impl FnMut(&Heap)) {
     let last = last_lender();
     if last == 0 && !MADE.load(Ordering::Relaxed) {
         return;
@@ -313,23 +220,7 @@ pub fn give_up_idle(all: bool) {
     for number in 0..=last {
         let lender = lender(number);
         let Some(_guard) = lender.lock.enter() else { return };
-        rest(lender.heap(), all);
-    }
-}
-
-/// The same for a shard's heap, whose lock the caller has.
-fn rest(arena: &Heap, all: bool) {
-    for class in 1..=LAST_CLASS {
-        if !all && !arena.used[class].get().rested() {
-            continue;
-        }
-        // SAFETY: invariants 1 and 2 of `heap`, which is the lock's holder's (invariant 1).
-        unsafe {
-            leave_active(arena, class);
-            while let Some(span) = arena.partial(class).pop_front() {
-                retain::give_up(arena, span);
-            }
-        }
+        look(lender.heap());
     }
 }
 

@@ -1,76 +1,20 @@
-//! What the purge does about sparse spans: it gives back the free pages of those without an owner, and a
-//! thread that ticks gives back those of its own partial ones.
-//!
-//! The shared arena first gives up classes from which no thread has borrowed for a tick, and so does the heap
-//! that a thread left to the next one. Then each abandoned span that has rested that long is claimed, purged,
-//! and put back behind all others, so that denser ones fill up first and it may run empty.
+//! Sparse spans: a heap gives back the free pages of its own partial ones.
 
 use super::record::{Heap, Role};
-use super::retain::{self, give_up_partial};
+use super::retain;
 use super::tls::current;
-use super::{handover, processor_cache, shared_arena};
-use crate::discards::{self, Discards};
+use crate::discards::Discards;
 use crate::lock::DISCARD;
 use crate::region::UNITS_PER_GRANULE;
 use crate::size_class::LAST_CLASS;
-use crate::span::{self, Span, abandoned, pool};
+use crate::span::{self, Span};
 use crate::tuning::{PURGED_AT_ONCE, SPARSE_PER_PAGE};
-
-/// Abandoned spans whose pages go back together.
-const CLAIMED_AT_ONCE: usize = discards::MOST / 2;
-
-/// Purges the free pages of abandoned spans: of those that have rested for a tick, or of `all`. Returns the
-/// bytes given back.
-pub fn purge_spans(all: bool) -> usize {
-    processor_cache::give_up_idle(all);
-    shared_arena::give_up_idle(all);
-    handover::give_up_idle(all);
-    let mut bytes = super::arena::purge_spans(all);
-    for class in 1..=LAST_CLASS {
-        let most = abandoned::count(class);
-        let mut left = if all { most } else { most.min(PURGED_AT_ONCE) };
-        while left != 0 {
-            let Some(_discard) = DISCARD.enter() else { return bytes };
-            let mut discards = Discards::new();
-            let mut claimed = [0; CLAIMED_AT_ONCE];
-            let mut n = 0;
-            while left != 0
-                && let Some(place) = claimed.get_mut(n)
-            {
-                left -= 1;
-                let Some((span, chain)) = abandoned::take_stale(class, all) else {
-                    left = 0;
-                    break;
-                };
-                // SAFETY: invariant 2 of `span::remote`: the claim made this thread the span's owner, and the chain is
-                // its word's.
-                unsafe {
-                    let s = &mut *span::record(span);
-                    s.merge(span, chain);
-                    if s.out() == 0 {
-                        pool::give(span);
-                        continue;
-                    }
-                    purge_span(span, &mut discards);
-                }
-                *place = span;
-                n += 1;
-            }
-            bytes += discards.go();
-            for span in claimed.into_iter().take(n) {
-                // SAFETY: claimed above, and in no list since.
-                unsafe { give_up_partial(span, true) };
-            }
-        }
-    }
-    bytes
-}
 
 /// Notes the free pages of a span, to be given back, and how many blocks were in use then.
 ///
 /// # Safety
 /// The caller must own the span until they have gone; none of its blocks may be in a bin, and some block must be in use.
-unsafe fn purge_span(span: u32, discards: &mut Discards) {
+pub(super) unsafe fn purge_span(span: u32, discards: &mut Discards) {
     // SAFETY: passed on.
     unsafe {
         let s = &mut *span::record(span);

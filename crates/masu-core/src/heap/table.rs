@@ -15,6 +15,14 @@ use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
 
 /// Id of the shared arena's first shard.
 pub const SHARED_ARENA_ID: u32 = 1;
+/// The first id of an arena; the next one's is 2 more.
+pub const FIRST_ARENA_ID: u32 = 5;
+
+/// Whether the owner of a span is an arena.
+#[inline]
+pub fn is_arena(owner: u32) -> bool {
+    owner >= FIRST_ARENA_ID && !owner.is_multiple_of(2)
+}
 
 // No two heaps share an id.
 const _: () = assert!(MAX_HEAPS * HEAP_STRIDE < 1 << 32);
@@ -206,6 +214,12 @@ pub fn take_back(heap: &'static Heap) -> bool {
     FREE_LIST.store(heap.index.get(), Ordering::Relaxed);
     LIVE_COUNT.fetch_sub(1, Ordering::Relaxed);
     true
+}
+
+/// Whether there are heaps of threads that do not exist in this process.
+#[inline]
+pub fn has_orphans() -> bool {
+    ORPHANS.load(Ordering::Relaxed) != 0
 }
 
 /// Calls `f` with every heap ever made.

@@ -58,7 +58,7 @@ pub fn resized(from: usize, to: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{refill, tls};
+    use super::super::{source, tls};
     use crate::own_process::alone;
     use crate::size_class::class_of;
     use crate::tuning::NEVER_BORROW;
@@ -85,7 +85,7 @@ mod tests {
             begun.wait();
             // The second batch has two blocks, one of which is left over.
             let borrower =
-                || (0..2).for_each(|_| assert!(!refill::alloc_exact(class_of(100)).is_null()));
+                || (0..2).for_each(|_| assert!(!source::alloc_exact(class_of(100)).is_null()));
             thread::spawn(borrower).join().expect("it ends");
             let account = &tls::gone().bytes;
             assert_eq!((account.uncounted.get(), account.undone.get()), (0, 0));

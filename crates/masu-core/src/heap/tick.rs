@@ -11,10 +11,8 @@
 
 use super::record::{Heap, Role};
 use super::sampling::bins;
-use super::{bin, retain};
-use crate::clock::Tick;
+use super::{bin, event, retain};
 use crate::size_class::LAST_CLASS;
-use crate::tuning::{EMPTIES_PER_TICK, STEADY_AFTER, WALKS_PER_TICK};
 
 /// Called when a thread has a moment and no span in its hands. O(what is given up, and the blocks in its
 /// bins), at most once a tick.
@@ -28,12 +26,8 @@ pub fn on_tick(heap: &Heap) {
 #[cold]
 #[inline(never)]
 fn begin(heap: &Heap) {
-    heap.tick.set(Tick::now());
-    heap.empties.iter().for_each(|c| c.set(EMPTIES_PER_TICK));
-    heap.walks.iter().for_each(|c| c.set(STEADY_AFTER + WALKS_PER_TICK));
-    if heap.role.get() != Role::Thread {
-        return;
-    }
+    debug_assert_eq!(heap.role.get(), Role::Thread);
+    event::renew(heap);
     heap.claimed_back.set(heap.claimed_back.get() / 2);
     heap.runs.seat.settle();
     bins::on_tick(heap);

@@ -21,7 +21,7 @@
 use super::world::heap::face::{
     adopt_an_orphan, alloc, begin, exit, free, purge_spans, resume, visit,
 };
-use super::world::heap::{outbox, shared_arena, table};
+use super::world::heap::{outbox, shared_arena, table, unowned};
 use super::world::process::{self, fork, spawn};
 use super::world::{region, settings};
 use super::{PER_SPAN, SIZE, check};
@@ -117,7 +117,7 @@ fn who_forks_allocates_and_frees_meanwhile() {
         let blocks: Vec<_> = (0..PER_SPAN + 1).map(|_| alloc(SIZE)).collect();
         blocks.into_iter().for_each(free);
         purge_spans();
-        shared_arena::give_up_idle(true);
+        unowned::rest_lenders(true);
         // SAFETY: prepared.
         unsafe { parent() };
         other.join().unwrap();

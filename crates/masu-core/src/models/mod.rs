@@ -14,11 +14,11 @@
 //! |---|---|
 //! | [`remote_word`] | `span/remote.rs` |
 //! | [`abandoned`] | `span/abandoned.rs`, `span/list.rs`, `span/record.rs` |
-//! | [`thread_exit`] | `heap/{exit,bin,left,push,free,refill,event,fast}.rs` on top of those |
+//! | [`thread_exit`] | `heap/{exit,bin,left,push,send,free,source,refill,event,fast}.rs` on top of those |
 //! | [`outbox`] | `heap/outbox.rs`, on top of those and of `handshake.rs` |
 //! | [`handover`] | `heap/handover.rs`, `heap/table.rs`, on top of those |
-//! | [`processor_cache`] | `heap/processor_cache.rs` on top of those, of the shared arena and of `lock/brief.rs` |
-//! | [`shared_arena`] | `heap/shared_arena.rs`, on top of those |
+//! | [`processor_cache`] | `heap/processor_cache{,/alloc}.rs` on top of those, of the shared arena and of `lock/brief.rs` |
+//! | [`shared_arena`] | `heap/shared_arena.rs`, `heap/{source,send,unowned}.rs`, on top of those |
 //! | [`table`] | `heap/table.rs` |
 //! | [`fork`] | `fork.rs`, `heap/fork.rs`, `lock.rs`, on top of all of those |
 //! | [`pages`] | `run/{pool,purge,chunk,chunk_set}.rs` |

@@ -19,7 +19,7 @@
 
 use super::check;
 use super::world::heap::face::{alloc, begin, exit, free, purge_spans, resume, visit};
-use super::world::heap::{shared_arena, table};
+use super::world::heap::{shared_arena, table, unowned};
 use super::world::process::{self, fork, spawn};
 use super::world::sys::cpu;
 use super::world::{region, settings};
@@ -114,7 +114,7 @@ fn a_rest_against_a_loan_and_a_free() {
         begin(3);
         let a = alloc(SIZE);
         let freer = spawn(move || free(a));
-        let purge = spawn(|| shared_arena::give_up_idle(true));
+        let purge = spawn(|| unowned::rest_lenders(true));
         let b = alloc(SIZE);
         freer.join().unwrap();
         purge.join().unwrap();
@@ -131,7 +131,7 @@ fn a_rest_against_a_borrowers_exit() {
         start();
         begin(3);
         let blocks = [alloc(SIZE), alloc(SIZE)];
-        let purge = spawn(|| shared_arena::give_up_idle(true));
+        let purge = spawn(|| unowned::rest_lenders(true));
         exit();
         blocks.into_iter().for_each(free);
         purge.join().unwrap();
@@ -211,7 +211,7 @@ fn a_shard_adopts_what_another_gives_up() {
         shared_arena::grow(0);
         begin(3);
         let kept = [alloc(SIZE), alloc(SIZE)];
-        let purge = spawn(|| shared_arena::give_up_idle(true));
+        let purge = spawn(|| unowned::rest_lenders(true));
         begin(4);
         free(alloc(SIZE));
         exit();
@@ -274,7 +274,7 @@ fn a_fork_while_a_shard_comes() {
             free(alloc(SIZE));
             free(kept);
             exit();
-            shared_arena::give_up_idle(true);
+            unowned::rest_lenders(true);
         });
         other.join().unwrap();
     });

@@ -43,26 +43,6 @@ impl Block {
         unsafe { (*block).mark = MARK };
     }
 
-    /// Takes the mark off a block that is being handed out.
-    ///
-    /// # Safety
-    /// The block must be the caller's.
-    #[inline(always)]
-    pub unsafe fn clear(block: *mut Block) {
-        // A store: in functions that are optimised for size the assignment becomes an `and`, which loads too.
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        // SAFETY: as the caller says.
-        unsafe {
-            core::arch::asm!("mov qword ptr [{block} + 8], 0", block = in(reg) block,
-                options(nostack, preserves_flags));
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        // SAFETY: as the caller says.
-        unsafe {
-            (*block).mark = 0;
-        }
-    }
-
     /// Whether a block has the mark.
     ///
     /// # Safety

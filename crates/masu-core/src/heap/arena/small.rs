@@ -60,7 +60,8 @@ impl Arena {
                 (inside, block) = self.hooked_small(inside, class);
             } else if block.is_null() {
                 self.inner.used[row(class)].set(Tick::now().into());
-                block = refill::refill(&self.inner, class);
+                event::on_tick(&self.inner);
+                block = refill::refill(&self.inner, class, None);
             } else {
                 // SAFETY: invariant 1 of `heap::arena`, and invariant 3 of `heap`: a block in the bin is free
                 // and linked.

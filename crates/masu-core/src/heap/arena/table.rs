@@ -11,13 +11,11 @@
 //! So a fork that holds it sees no heap appear while it takes the heaps' locks.
 
 use super::Arena;
-use crate::heap::table::SHARED_ARENA_ID;
+use crate::heap::table::{FIRST_ARENA_ID as FIRST_ID, SHARED_ARENA_ID};
 use crate::lock::Lock;
 use crate::region::{self, ARENA_STRIDE, ARENAS_BELOW, MAX_SHARED, NIL, Table};
 use crate::sync::{AtomicU32, Ordering};
 
-/// The first id of an arena; the next one's is 2 more.
-const FIRST_ID: u32 = 5;
 /// In the page map entries of a chunk of runs: some run there is, or was, an arena's.
 pub const TAGGED: u32 = FIRST_ID - 2;
 

@@ -1,6 +1,8 @@
 //! What a thread that shares nothing pays when it frees many blocks at once.
 
+use super::super::tls::current;
 use super::*;
+use crate::clock::Tick;
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::settings;

@@ -2,7 +2,7 @@
 //! that the thread runs on.
 
 use super::{blocks, granule_of, home_of, prof};
-use crate::heap::processor_cache;
+use crate::heap::processor_cache::{self, alloc};
 use crate::request::Request;
 use crate::size_class::{SMALL_MAX, class_of};
 use core::ptr::null_mut;
@@ -16,7 +16,7 @@ pub fn alloc(size: usize) -> *mut u8 {
         return null_mut();
     }
     let class = class_of(size);
-    let (block, rate) = processor_cache::alloc_drawn(class, true);
+    let (block, rate) = alloc::alloc_drawn(class, true);
     let p = block.cast();
     if rate == 0 {
         return p;
@@ -29,7 +29,7 @@ pub fn alloc(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn draw(usable: usize) -> usize {
-    if processor_cache::serves_current() { processor_cache::draw(usable) } else { 0 }
+    if processor_cache::serves_current() { alloc::draw(usable) } else { 0 }
 }
 
 /// The sample's block instead of `p`, for a request that was drawn at this rate; `p` if that is 0.

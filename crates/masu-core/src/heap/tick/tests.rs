@@ -1,6 +1,7 @@
 //! What a thread still owns after it has checked for resting spans.
 
 use super::*;
+use crate::clock::Tick;
 use crate::heap::thread_bytes;
 use crate::heap::tls::current;
 use crate::own_process::alone;

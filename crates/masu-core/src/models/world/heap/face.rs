@@ -6,9 +6,7 @@ use super::fast::Freed;
 use super::outbox::Added;
 use super::record::{Heap, Role};
 use super::tls::{EMPTY, current, gone, set_current};
-use super::{
-    birth, event, exit, fast, fork, free as frees, handover, refill, retain, sparse, table,
-};
+use super::{birth, exit, fast, fork, free as frees, handover, retain, source, table, unowned};
 use crate::lock;
 use crate::models::world::region::offset;
 use crate::models::world::{process, region};
@@ -77,13 +75,13 @@ pub fn alloc(size: usize) -> usize {
     process::call(|| {
         let mut block = fast::alloc_small(size);
         if block.is_null() {
-            block = refill::alloc_small_slow(class_of(size)).cast();
+            block = source::alloc_small_slow(class_of(size)).cast();
         }
         if block.is_null() && lock::fork::has_been() {
             if lock::fork::is_in_progress() {
                 return SPARE;
             }
-            block = refill::alloc_small_slow(class_of(size)).cast();
+            block = source::alloc_small_slow(class_of(size)).cast();
         }
         assert!(!block.is_null(), "the world is out of spans");
         // SAFETY: the block is the caller's.
@@ -108,7 +106,7 @@ pub fn free(block: usize) {
         let done = unsafe {
             match fast::dealloc(p) {
                 Freed::Done => Some(0),
-                Freed::Look(line) => Some(event::look_at_freed(line).into()),
+                Freed::Look(line) => Some(frees::look_at_freed(line).into()),
                 Freed::Others(granule, base) => match frees::add_to_chain(base, p, granule) {
                     Added::Yes => Some(0),
                     Added::Turn(class) => frees::turn_of_chain(p, granule, class),
@@ -129,7 +127,7 @@ pub fn free(block: usize) {
 pub fn purge_spans() -> usize {
     process::call(|| {
         fork::free_deferred();
-        sparse::purge_spans(true)
+        unowned::purge_spans(true)
     })
 }
 

@@ -37,8 +37,12 @@ mod record;
 mod refill;
 #[path = "../../../heap/retain.rs"]
 mod retain;
+#[path = "../../../heap/send.rs"]
+mod send;
 #[path = "../../../heap/shared_arena.rs"]
 pub mod shared_arena;
+#[path = "../../../heap/source.rs"]
+mod source;
 #[path = "../../../heap/sparse.rs"]
 mod sparse;
 #[path = "../../../heap/table.rs"]
@@ -46,6 +50,8 @@ pub mod table;
 #[path = "../../../heap/tick.rs"]
 mod tick;
 mod tls;
+#[path = "../../../heap/unowned.rs"]
+pub mod unowned;
 
 use absent::{block, bound, scope, suspect, thread_bytes};
 
