@@ -12,12 +12,14 @@
 //! ```
 
 use super::arena::{self, Arena, hooked};
+use super::sampling::blocks;
 use super::tls::is_mine;
-use super::{birth, free, sampling, suspect, thread, thread_bytes};
+use super::{birth, fast, free, suspect, thread, thread_bytes};
 use crate::features;
 use crate::guard::{self, At};
 use crate::hardened;
-use crate::region::{self, GRANULE};
+use crate::prof;
+use crate::region::{self, Base, GRANULE, GRANULE_SHIFT};
 use crate::report::{self, Act, Wrong};
 use crate::sync::Ordering;
 use crate::{huge, run, span, spare};
@@ -121,14 +123,25 @@ impl Block {
     /// Whether it lies in the arena of the profile's small samples.
     #[inline]
     pub fn is_of_samples(&self) -> bool {
-        features::PROF && arena::by_id(self.owner).is_some_and(sampling::is_of_samples)
+        features::PROF && arena::by_id(self.owner).is_some_and(blocks::is_of_samples)
     }
 
     /// The first-class heap that it belongs to, if any. The arena of the profile's samples does not
     /// count.
     #[inline(always)]
     pub fn heap(&self) -> Option<&'static Arena> {
-        arena::by_id(self.owner).filter(|heap| !sampling::is_of_samples(heap))
+        arena::by_id(self.owner).filter(|heap| !blocks::is_of_samples(heap))
+    }
+}
+
+impl Arena {
+    /// The heap that a live block belongs to; `None` for blocks of no such heap, null and pointers that
+    /// are not the engine's. O(1).
+    ///
+    /// Any pointer may be asked about; for one that is not the start of a live block the answer may be
+    /// wrong, but is still a heap or none.
+    pub fn of(p: *const u8) -> Option<&'static Arena> {
+        Block::find(p)?.heap()
     }
 }
 
@@ -182,8 +195,8 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         if block.is_hardened() {
             return free_hardened(p);
         }
-        if sampling::any_live() {
-            sampling::freed(p);
+        if prof::any_live() {
+            prof::freed(p);
         }
         if let Kind::Own | Kind::Remote = block.kind {
             return free::remote_free(span::span_at(p), p.cast());
@@ -217,8 +230,8 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
 /// The caller must own the block.
 #[inline(never)]
 pub unsafe fn free_hardened(p: *mut u8) -> usize {
-    if sampling::any_live() {
-        sampling::freed(p);
+    if prof::any_live() {
+        prof::freed(p);
     }
     // SAFETY: passed on.
     match unsafe { hardened::free(p, thread::number()) } {
@@ -242,11 +255,30 @@ pub unsafe fn free_hardened(p: *mut u8) -> usize {
 /// Released by a free that has left nothing stale, but is a reason to look at the time.
 const A_LOOK: usize = 1;
 
-/// [`super::usable_size`] of a pointer that may not be to a small block: 0 for null; a pointer to
-/// no live block is reported.
+/// Usable bytes of a live block; 0 for null and for pointers that are not the engine's.
+///
+/// # Safety
+/// As for [`dealloc`](fast::dealloc).
+#[inline(always)]
+pub unsafe fn usable_size(p: *const u8) -> usize {
+    let base = Base::load();
+    let offset = base.offset(p);
+    if region::in_window(offset) {
+        // SAFETY: invariant 1 of `region`: the offset is below the limit; in a span may be read.
+        unsafe {
+            let granule = offset >> GRANULE_SHIFT;
+            if fast::is_sound(base.class(granule), p.cast_mut()) {
+                return base.page_map(granule).block_size();
+            }
+        }
+    }
+    usable_size_slow(p)
+}
+
+/// The same of a pointer that may not be to a small block: 0 for null; a pointer to no live block is reported.
 #[cold]
 #[inline(never)]
-pub fn usable_size(p: *const u8) -> usize {
+fn usable_size_slow(p: *const u8) -> usize {
     if p.is_null() {
         return 0;
     }

@@ -1,6 +1,5 @@
 //! The hot paths. A test checks the instruction counts of the release build.
 
-use super::block;
 use super::record::Heap;
 use super::tls::{current, is_mine};
 use crate::region::{self, Base, GRANULE_SHIFT};
@@ -234,7 +233,7 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
 /// # Safety
 /// The pointer must point into such a span.
 #[inline(always)]
-unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
+pub(super) unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
     // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read; where a block starts there
     // are two words.
     unsafe { span::may_start(class, p.addr()) && !Block::is_marked(p.cast()) }
@@ -314,26 +313,6 @@ unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
             *into.add(3) = *units.add(3);
         }
     }
-}
-
-/// Usable bytes of a live block; 0 for null and for pointers that are not the engine's.
-///
-/// # Safety
-/// As for [`dealloc`].
-#[inline(always)]
-pub unsafe fn usable_size(p: *const u8) -> usize {
-    let base = Base::load();
-    let offset = base.offset(p);
-    if region::in_window(offset) {
-        // SAFETY: invariant 1 of `region`: the offset is below the limit; in a span may be read.
-        unsafe {
-            let granule = offset >> GRANULE_SHIFT;
-            if is_sound(base.class(granule), p.cast_mut()) {
-                return base.page_map(granule).block_size();
-            }
-        }
-    }
-    block::usable_size(p)
 }
 
 /// What small blocks are multiples of.

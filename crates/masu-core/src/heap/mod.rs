@@ -69,11 +69,12 @@ mod tick;
 mod tls;
 mod unowned;
 
+pub use arena::scoped::current as scope;
+pub use block::usable_size;
 pub use exit::{init_process, set_ended};
 pub use fast::{
     Freed, alloc_small, alloc_small_aligned, alloc_small_any, alloc_small_exact,
-    alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, usable_size,
-    zero_small,
+    alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, zero_small,
 };
 pub use flush::{flush, idle};
 pub use free::{add_to_chain, free_of_others, look_at_freed, turn_of_chain};
@@ -85,7 +86,7 @@ pub use processor_cache::serves_current as has_no_need_of_heap;
 #[cfg(not(loom))]
 pub use processor_cache::{counts as processor_counts, outside as processor_caches};
 pub use record::{Heap, Role};
-pub use scope::{Scope, current as scope};
+pub use scope::Scope;
 #[cfg(not(loom))]
 pub use shared_arena::ARENA;
 pub use shared_arena::locks_for_fork as shared_arena_locks_for_fork;

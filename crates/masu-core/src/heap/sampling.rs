@@ -26,10 +26,10 @@
 //! If a thread allocates so much, all the time, that samples would take more than a hundredth of it, R grows
 //! ([`mod@pace`]).
 
-use super::arena::Arena;
+use super::arena::{Arena, scoped};
 use super::record::{Heap, Role};
 use super::tls::current;
-use super::{fast, free, scope, source, thread_bytes};
+use super::{block, free, source, thread_bytes};
 use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
@@ -38,7 +38,7 @@ use crate::size_class::{self, SMALL_MAX, size_of_class};
 use core::ptr::null_mut;
 
 pub(super) mod bins;
-mod blocks;
+pub(super) mod blocks;
 mod gap;
 mod hardened;
 mod pace;
@@ -48,7 +48,7 @@ mod without_heap;
 use state::Drawn;
 
 pub use bins::is_on;
-pub use blocks::{is_of_samples, prepare};
+pub use blocks::prepare;
 pub use hardened::{counted_beside_guards, guarded};
 pub use without_heap::alloc as without_heap;
 
@@ -96,7 +96,7 @@ pub fn is_hit() -> bool {
 /// The class whose bin a request would be served from; 0 if none.
 fn class_of(request: &Request) -> usize {
     match request.source {
-        Source::Small(class) if scope::current().is_none() => class,
+        Source::Small(class) if scoped::current().is_none() => class,
         _ => 0,
     }
 }
@@ -240,7 +240,7 @@ pub unsafe fn counted(p: *mut u8, size: usize) {
     }
     if !p.is_null() {
         // SAFETY: passed on.
-        large(current(), p, size, unsafe { fast::usable_size(p) });
+        large(current(), p, size, unsafe { block::usable_size(p) });
     }
 }
 

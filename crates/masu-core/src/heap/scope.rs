@@ -9,24 +9,14 @@
 //!    line of the active span leads to, as if a thread had left them at its end; `aside_zero` has what was known of
 //!    them. To the span they are in use, as blocks in bins are. Borrowed blocks have gone back.
 
-use super::arena::Arena;
 use super::record::{Heap, Named};
 use super::sampling::bins;
-use super::{birth, send};
+use super::send;
 use crate::region::NIL;
-use crate::request::Request;
 use crate::size_class::LAST_CLASS;
 use crate::span;
-use crate::sync::Ordering;
 use core::marker::PhantomData;
-use core::ptr::{from_ref, null, null_mut};
-
-/// The heap that the calling thread allocates from at present, if it is not its own.
-#[inline]
-pub fn current() -> Option<&'static Arena> {
-    // SAFETY: null, or an arena (invariant 1 of `heap::arena::table`).
-    unsafe { super::tls::current().scope.get().cast::<Arena>().as_ref() }
-}
+use core::ptr::{null, null_mut};
 
 /// An open scope on the calling thread. When it is dropped, it is closed, and the one around it is
 /// open again.
@@ -37,20 +27,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Opens a scope in which the thread's allocations come from `arena`, or with `None` from the
-    /// thread's own heap again. About 50 ns; does nothing on a thread past its destructors.
-    ///
-    /// Blocks keep their heap when they are resized where they are or belong to an arena; an
-    /// ordinary block that must move while the scope is open moves into the scope's heap.
+    /// Sends what the calling thread allocates to the arena that is named, or with null to its own heap again. Does
+    /// nothing without a heap.
     ///
     /// # Safety
-    /// The heap must live until the scope is dropped, and scopes of a thread must be dropped in the
-    /// reverse order of their making. The code that destroys the heap wholesale later answers for all
-    /// that was allocated in the scope.
-    pub unsafe fn open(arena: Option<&'static Arena>) -> Scope {
-        let heap = birth::current_or_made();
-        let around = heap
-            .map_or(null(), |heap| set(heap, arena.map_or(null(), |arena| from_ref(arena).cast())));
+    /// The heap must be the calling thread's, and the rest as for [`open`](Self::open).
+    pub unsafe fn switch(heap: Option<&'static Heap>, to: *const Named) -> Scope {
+        let around = heap.map_or(null(), |heap| set(heap, to));
         Scope { heap, around, not_send: PhantomData }
     }
 }
@@ -60,19 +43,6 @@ impl Drop for Scope {
         if let Some(heap) = self.heap {
             set(heap, self.around);
         }
-    }
-}
-
-impl Arena {
-    /// Whether a [`Scope`] has allocated from the heap, so that live blocks may be anywhere in the program.
-    pub fn has_served_a_scope(&self) -> bool {
-        self.scoped.load(Ordering::Relaxed)
-    }
-
-    /// A block for a thread that has a scope of the heap open. Asks once.
-    pub(crate) fn alloc_in_scope(&'static self, request: &Request) -> *mut u8 {
-        self.scoped.store(true, Ordering::Relaxed);
-        self.alloc_once(request)
     }
 }
 

@@ -12,7 +12,6 @@
 use super::stats::{HUGE, MEDIUM};
 use super::{Arena, Caller, hooked, table};
 use crate::heap::birth;
-use crate::heap::block::Block;
 use crate::region::{self, NIL, tags};
 use crate::request::{Request, Source};
 use crate::span;
@@ -163,11 +162,12 @@ impl Arena {
             return self.put_hooked(p);
         }
         // One that was left behind twice is no longer there.
-        let usable = Block::find(p).map_or(0, |block| block.bytes);
         let Some(number) = self.take_out(p) else {
             report::bad_free(p);
             return 0;
         };
+        let is_huge = kind(number) == HUGE;
+        let usable = if is_huge { huge::usable_size(p) } else { run::usable_size(p) };
         if let Some(tag) = tags::get(number) {
             tag.next.set(self.unlinked.replace(number));
         }

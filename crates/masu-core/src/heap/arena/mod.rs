@@ -32,6 +32,7 @@ mod gate;
 mod hardened;
 pub mod hooked;
 mod large;
+pub mod scoped;
 mod small;
 mod stats;
 mod table;
@@ -44,7 +45,6 @@ pub use table::{
     lock_for_fork,
 };
 
-use super::block::Block;
 use super::record::{Heap, Role};
 use crate::lock::{Guard, Lock};
 use crate::region::{self, ARENA_STRIDE, GRANULE, NIL, tags};
@@ -71,8 +71,8 @@ pub struct Arena {
     soft: AtomicUsize,
     /// Whether the soft limit was crossed since the signal was last asked for.
     signal: AtomicU32,
-    /// Whether a [scope](super::scope) has allocated from it.
-    pub(in crate::heap) scoped: AtomicBool,
+    /// Whether a [scope](scoped) has allocated from it.
+    scoped: AtomicBool,
     /// [`FREE`], [`LIVE`] or [`RETIRED`].
     state: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
@@ -154,15 +154,6 @@ impl Arena {
         heap.scoped.store(false, Ordering::Relaxed);
         heap.tally.reset();
         heap.state.set(LIVE);
-    }
-
-    /// The heap that a live block belongs to; `None` for blocks of no such heap, null and pointers that
-    /// are not the engine's. O(1).
-    ///
-    /// Any pointer may be asked about; for one that is not the start of a live block the answer may be
-    /// wrong, but is still a heap or none.
-    pub fn of(p: *const u8) -> Option<&'static Arena> {
-        Block::find(p)?.heap()
     }
 
     /// The heap's id: no other heap alive has it.

@@ -5,7 +5,7 @@
 //! asked. While one runs, the calling thread's allocations come from its own heap whatever `thread.arena`
 //! says, so it may allocate and free. No lock of the engine is held. Several threads may be in hooks at once.
 
-use crate::heap::Scope;
+use crate::heap::scope::Scope;
 use core::ffi::{c_uint, c_void};
 
 /// Maps `size` bytes at a multiple of an alignment, at `new_addr` if that is not null; null if it cannot.

@@ -107,13 +107,6 @@ pub mod scope {
     pub fn close_all(_: &Heap) {}
 }
 
-/// Blocks other than small ones: there are none.
-pub mod block {
-    pub fn usable_size(_: *const u8) -> usize {
-        0
-    }
-}
-
 /// Heaps that programs make: there are none.
 pub mod arena {
     use crate::lock::Lock;

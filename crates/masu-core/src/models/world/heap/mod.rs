@@ -53,7 +53,7 @@ mod tls;
 #[path = "../../../heap/unowned.rs"]
 pub mod unowned;
 
-use absent::{block, bound, scope, suspect, thread_bytes};
+use absent::{bound, scope, suspect, thread_bytes};
 
 pub use absent::{arena, sampling};
 pub use processor_cache::locks_for_fork as processor_cache_locks_for_fork;
