@@ -12,6 +12,9 @@ use std::process::Command;
 use masu_tests::{rust_files, workspace};
 use proc_macro2::{TokenStream, TokenTree};
 
+#[path = "layers/heap.rs"]
+mod heap;
+
 /// The layers of `crates/masu-core/src` in order, each with what it is for. A file belongs to the
 /// longest name that its path begins with.
 const LAYERS: &[(&str, &str)] = &[

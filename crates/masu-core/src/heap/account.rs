@@ -3,8 +3,8 @@
 //! The hot paths count nothing. Small blocks count when they enter the thread's bin. What the thread frees
 //! into its own spans is counted by the spans ([`Span::take_freed`](crate::span::Span::take_freed)), each
 //! time that one is used up again or leaves the heap. Medium and huge blocks count at once, other threads'
-//! blocks when they leave the outbox. So the words run ahead and lag behind, until [`settle`](super::thread_bytes::settle) makes them
-//! exact:
+//! blocks when they leave the outbox. So the words run ahead and lag behind, until
+//! [`settle`](super::thread_bytes::settle) makes them exact:
 //!
 //! ```text
 //!  allocated   = what entered the bins - what left them unused - what is in them

@@ -95,8 +95,8 @@ pub struct Heap {
     pub(crate) bytes: ThreadBytes,
     /// Which of its blocks are samples of the profile.
     pub(crate) sampling: Sampling,
-    /// The class of each size up to [`TABLE_MAX`](crate::size_class::TABLE_MAX), for [`alloc_small_unknown`](super::fast::alloc_small_unknown):
-    /// here its address is at hand.
+    /// The class of each size up to [`TABLE_MAX`](crate::size_class::TABLE_MAX), for
+    /// [`alloc_small_unknown`](super::fast::alloc_small_unknown): here its address is at hand.
     pub(crate) classes: [u8; TABLE_LEN],
 }
 
@@ -116,7 +116,7 @@ pub enum Role {
     Arena,
 }
 
-// SAFETY: invariant 1; what other threads touch is atomic or guarded.
+// SAFETY: invariant 1 of `heap`; what other threads touch is atomic or guarded.
 unsafe impl Sync for Heap {}
 
 impl Heap {
@@ -183,7 +183,7 @@ impl Heap {
                 let mut at = list.front();
                 while let Some(span) = at {
                     look(span);
-                    // SAFETY: invariants 1 and 2: a member of the heap's list, which is this thread's.
+                    // SAFETY: invariants 1 and 2 of `heap`: a member of the heap's list, which is this thread's.
                     at = unsafe { list.after(span) };
                 }
             }

@@ -1,11 +1,11 @@
 //! The shared arena, which lends blocks to threads with little demand.
 //!
-//! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every pair. So all
-//! but the first [`NEVER_BORROW`] heaps take their first blocks of a class from here, in batches of 1, 2, 4 and 8,
-//! and get a span of their own only then. In a process with many more threads than processors
-//! ([`Mode::Oversubscribed`]) they never do, since most of them sleep on what they have: there the shared arena lends to
-//! [caches of processors](super::processor_cache). A thread that is past its destructors, or for which there is no memory
-//! for a heap, lives on the shared arena alone.
+//! Ten thousand threads that each need a few blocks of twenty classes would touch a page for every pair. So all but the
+//! first [`NEVER_BORROW`](crate::tuning::NEVER_BORROW) heaps take their first blocks of a class from here, in batches of
+//! 1, 2, 4 and 8, and get a span of their own only then ([`source`](super::source)). In a process with many more threads
+//! than processors ([`Mode::Oversubscribed`](super::mode::Mode)) they never do, since most of them sleep on what they
+//! have: there the shared arena lends to [caches of processors](super::processor_cache). A thread that is past its
+//! destructors, or for which there is no memory for a heap, lives on the shared arena alone.
 //!
 //! It has shards, each a lock, the outermost, and a heap under it: one until that lock makes threads wait (`sharding`),
 //! then up to one for every two processors, on eight or more. A thread borrows from the shard of its home. A shard's

@@ -1,5 +1,5 @@
-//! Which source serves a request whose bin is empty: a larger class's bin, the shared arena, the cache of a processor, or
-//! the heap's own spans ([`refill`]).
+//! Which source serves a request whose bin is empty: a larger class's bin, the shared arena, the cache of a processor,
+//! or the heap's own spans ([`refill`]).
 
 use super::mode::Mode;
 use super::processor_cache::{self, alloc};

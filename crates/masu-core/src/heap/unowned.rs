@@ -77,7 +77,7 @@ fn rest(arena: &Heap, all: bool) {
         if !all && !arena.used[class].get().rested() {
             continue;
         }
-        // SAFETY: invariants 1 and 2 of `heap`, which is the lock's holder's (invariant 1).
+        // SAFETY: invariants 1 and 2 of `heap`, which is the lock's holder's (invariant 1 of `heap::shared_arena`).
         unsafe {
             leave_active(arena, class);
             while let Some(span) = arena.partial(class).pop_front() {
