@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Process, Stdio};
 use std::thread;
@@ -372,4 +374,29 @@ fn rights_and_mappings() {
     let found = finding(&ask(1), "process.masu");
     assert!(found.sentence.contains("more privileges than its caller"), "{}", found.sentence);
     assert!(found.fix.contains("/etc/ld.so.preload"), "{}", found.fix);
+}
+
+/// A path may be any bytes, and JSON is text.
+#[test]
+fn a_program_whose_path_is_not_text_is_in_the_answer() {
+    let (fixture, name) = (Fixture::new(), OsStr::from_bytes(b"s\xff"));
+    let program = waits(&fixture, "waits", &[], "");
+    let renamed = program.with_file_name(name);
+    fs::rename(&program, &renamed).unwrap();
+    let process = start(&renamed, "");
+    let is_shown = |path: &Value| path.as_str().unwrap().ends_with("/s\u{fffd}");
+    let json = process.doctor(1);
+    assert!(is_shown(&json["process"]["binary"]), "{json:#}");
+    let output = masu().args(["doctor", "--all", "--json"]).output().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let id = process.0.id();
+    let processes = json["processes"].as_array().unwrap();
+    let entry = processes.iter().find(|process| process["id"] == id).unwrap();
+    assert!(is_shown(&entry["binary"]), "{entry:#}");
+    let mut command = masu();
+    command.args(["doctor", "--lib"]).arg(library(&fixture));
+    let output = command.args(["--json", "--"]).arg(&renamed).output().unwrap();
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let program = &json["program"];
+    assert!(is_shown(&program["path"]) && is_shown(&program["binary"]), "{json:#}");
 }

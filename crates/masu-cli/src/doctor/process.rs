@@ -23,7 +23,7 @@ use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle::{self, Weight};
 use crate::preload;
-use crate::printable::printable;
+use crate::printable::{self, printable};
 use crate::see;
 
 const AT_SECURE: u64 = 23;
@@ -36,10 +36,12 @@ pub struct Process {
     /// Its name, as `ps -o comm` shows it.
     pub name: String,
     /// Its executable file.
+    #[serde(serialize_with = "printable::path_if_any")]
     pub binary: Option<PathBuf>,
     /// The allocator that serves its `malloc`.
     pub malloc: Option<Serving>,
     /// The libmasu.so that it has mapped.
+    #[serde(serialize_with = "printable::path_if_any")]
     pub masu: Option<PathBuf>,
     /// Whether masu is linked into the program itself.
     pub linked_in: bool,
@@ -50,6 +52,7 @@ pub struct Process {
     /// The options in force, if the process has masu and its environment can be read.
     pub settings: Vec<Setting>,
     /// Files that contain another allocator, each with the allocator's name.
+    #[serde(serialize_with = "printable::paths")]
     pub others: Vec<(PathBuf, String)>,
     /// Its memory.
     pub memory: Option<Memory>,

@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::allocators::{Contents, MASU, file_name, known_library};
+use crate::printable;
 
 /// How a program gets its allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
@@ -33,6 +34,7 @@ pub struct Serving {
     /// How the program gets it.
     pub how: How,
     /// The file that contains it.
+    #[serde(serialize_with = "printable::path")]
     pub file: PathBuf,
 }
 

@@ -18,7 +18,7 @@ use crate::failure::{Failure, USAGE};
 use crate::launcher::{self, Launched};
 use crate::library::Library;
 use crate::obstacle::{self, Obstacle, Weight};
-use crate::{preload, program};
+use crate::{preload, printable, program};
 
 /// A program.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -26,8 +26,10 @@ pub struct Program {
     /// The name as it was typed. For `sudo`, `nice` and similar commands, the program that they start.
     pub name: String,
     /// The file that is executed.
+    #[serde(serialize_with = "printable::path")]
     pub path: PathBuf,
     /// The file that is executed in the end: for a script, its interpreter.
+    #[serde(serialize_with = "printable::path")]
     pub binary: PathBuf,
     /// Whether LD_PRELOAD already names libmasu.so. If not, `masu run` adds it.
     pub preloaded: bool,

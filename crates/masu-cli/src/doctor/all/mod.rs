@@ -22,7 +22,7 @@ use super::serving::Serving;
 use crate::allocators::{MASU, file_name, known_library};
 use crate::failure::{Failure, REFUSED};
 use crate::preload;
-use crate::printable::printable;
+use crate::printable::{self, printable};
 
 pub use table::render;
 
@@ -52,6 +52,7 @@ struct Entry {
     /// Its name, as `ps -o comm` shows it; whole, if its executable file has the same one.
     name: String,
     /// Its executable file.
+    #[serde(serialize_with = "printable::path_if_any")]
     binary: Option<PathBuf>,
     /// The user it runs as.
     user: String,
@@ -60,6 +61,7 @@ struct Entry {
     /// Whether masu is the global allocator of a Rust program.
     rust: bool,
     /// Files that contain another allocator, each with the allocator's name.
+    #[serde(serialize_with = "printable::paths")]
     others: Vec<(PathBuf, String)>,
     /// Whether masu serves its `malloc` or its Rust allocations.
     masu: bool,
