@@ -19,6 +19,8 @@ use crate::worker::processor_time;
 
 /// Measuring takes one part in this many of a processor's time.
 const SHARE: u32 = 100;
+/// Older than the exporter: a century. A longer time might not fit into an [`Instant`].
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// The format of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +69,7 @@ impl Exposition {
             processes: Vec::new(),
             pages: [None, None, None, None],
         };
-        Exposition { max_age, state: Mutex::new(state) }
+        Exposition { max_age: max_age.min(FOREVER), state: Mutex::new(state) }
     }
 
     /// Returns the page.
@@ -184,6 +186,13 @@ mod tests {
         let packed = exposition.page(Form::Text { gzip: true });
         flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut unpacked).unwrap();
         assert_eq!(unpacked, text);
+    }
+
+    #[test]
+    fn a_page_may_be_of_any_age() {
+        let exposition = Exposition::new(10, Duration::MAX);
+        let first = exposition.page(Form::Open { gzip: false });
+        assert!(Arc::ptr_eq(&first, &exposition.page(Form::Open { gzip: false })));
     }
 
     #[test]
