@@ -173,3 +173,17 @@ fn a_file_that_cannot_be_opened_is_told_and_stderr_serves() {
     assert_eq!(stderr(&run(&[], place.path(), &off).unwrap()), "");
     assert!(!place.path().join("report").exists());
 }
+
+#[test]
+fn a_file_that_takes_nothing_is_told() {
+    let place = scratch();
+    let full = ("MASU_STATS_FILE", "/dev/full");
+    for form in ["1", "json"] {
+        let variables = [("MASU_SHOW_STATS", form), full];
+        let Some(output) = run(&[], place.path(), &variables) else { return };
+        let told = "masu: warning: stats_file: cannot write \"/dev/full\"\n";
+        assert_eq!(stderr(&output), told);
+    }
+    let quiet = [full, ("MASU_SHOW_ERRORS", "0")];
+    assert_eq!(stderr(&run(&[], place.path(), &quiet).unwrap()), "");
+}

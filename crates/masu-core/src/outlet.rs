@@ -17,6 +17,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::sys::Errno;
 use crate::sys::output::{self, Descriptor, KeptIdentity};
 use crate::text::Text;
+use core::ffi::CStr;
 
 /// A descriptor that is kept from the start.
 pub struct Outlet {
@@ -70,9 +71,9 @@ impl Outlet {
         done
     }
 
-    /// Whether reports go to a file.
-    pub fn is_file(&self) -> bool {
-        self.file.template().is_some()
+    /// The name of the file that reports go to, as the option has it.
+    pub fn template(&self) -> Option<&CStr> {
+        self.file.template()
     }
 
     /// Whether the process opened it itself and is not a fork's child.
@@ -80,18 +81,19 @@ impl Outlet {
         self.opened_by.load(Ordering::Relaxed) == output::process()
     }
 
-    /// At exit: makes `f` write to the destination.
+    /// At exit: makes `f` write to the destination. Returns whether that took everything.
     #[cold]
     #[inline(never)]
-    pub fn report(&self, f: &mut dyn FnMut(&mut Text)) {
-        let Some((descriptor, is_ours)) = self.place() else { return };
-        let mut report = Report { bytes: [0; REPORT], len: 0, descriptor };
+    pub fn report(&self, f: &mut dyn FnMut(&mut Text)) -> bool {
+        let Some((descriptor, is_ours)) = self.place() else { return false };
+        let mut report = Report { bytes: [0; REPORT], len: 0, descriptor, is_whole: true };
         let mut sink = |bytes: &[u8]| report.add(bytes);
         f(&mut Text::new(&mut sink));
         report.send();
         if !is_ours {
             descriptor.close();
         }
+        report.is_whole
     }
 
     /// The descriptor to write to, and whether it stays open.
@@ -118,6 +120,7 @@ struct Report {
     bytes: [u8; REPORT],
     len: usize,
     descriptor: Descriptor,
+    is_whole: bool,
 }
 
 impl Report {
@@ -132,7 +135,7 @@ impl Report {
     }
 
     fn send(&mut self) {
-        self.descriptor.write(self.bytes.get(..self.len).unwrap_or(&[]));
+        self.is_whole &= self.descriptor.takes(self.bytes.get(..self.len).unwrap_or(&[]));
         self.len = 0;
     }
 }

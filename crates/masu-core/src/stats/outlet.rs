@@ -5,7 +5,7 @@ use super::print;
 use crate::config::File;
 use crate::outlet::Outlet;
 use crate::settings;
-use crate::sys::fatal::write_stderr;
+use crate::sys::fatal::{may_tell, write_stderr};
 use crate::sys::output;
 use crate::text::Text;
 
@@ -20,7 +20,9 @@ pub fn open(file: &File) {
     {
         let mut sink = write_stderr as fn(&[u8]);
         Text::new(&mut sink)
-            .str("masu: warning: stats_file: cannot open ")
+            .str("masu: warning: ")
+            .str("stats_file: cannot ")
+            .str("open ")
             .quoted(file.path())
             .str(" (error ")
             .decimal(error.0 as u64)
@@ -33,14 +35,24 @@ pub fn open(file: &File) {
 #[cold]
 #[inline(never)]
 pub fn report() {
-    OUTLET.report(&mut |text| {
+    let is_whole = OUTLET.report(&mut |text| {
         let (mut name, process) = ([0; 16], output::process());
         if settings::stats_as_json() {
             print::json(process, output::name(&mut name), text);
-        } else if OUTLET.is_file() {
+        } else if OUTLET.template().is_some() {
             print::print_of(process, output::name(&mut name), text);
         } else {
             print::print(text);
         }
     });
+    if let Some(template) = OUTLET.template()
+        && !is_whole
+        && settings::show_errors()
+        && may_tell()
+    {
+        let mut sink = write_stderr as fn(&[u8]);
+        let mut text = Text::new(&mut sink);
+        text.str("masu: warning: ").str("stats_file: cannot ").str("write ");
+        text.quoted(template.to_bytes()).line();
+    }
 }
