@@ -89,6 +89,10 @@ fn mistakes_name_the_way_out() {
             .contains("not known; did you mean dirty_decay_ms?")
     );
     assert!(translate(&["MALLOC_CONF=thp:maybe"], 1).contains("not understood"));
+    // In bytes it would be no number that masu takes.
+    for (mib, code) in [(u64::MAX >> 20, 0), ((u64::MAX >> 20) + 1, 1)] {
+        translate(&[&format!("TCMALLOC_HEAP_LIMIT_MB={mib}")], code);
+    }
     let pages = translate(&["GLIBC_TUNABLES=glibc.malloc.hugetlb=2"], 0);
     assert!(pages.contains("MASU_HUGE_PAGES=on: hugetlbfs has no counterpart"), "{pages}");
     let mixed = translate(&["MALLOC_CONF=thp:maybe,bogus:1,thp:always"], 1);

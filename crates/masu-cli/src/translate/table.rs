@@ -51,6 +51,7 @@ enum How {
     Missing(&'static str),
 }
 
+const MOST_MIB: u64 = u64::MAX >> 20;
 const ON: [&str; 2] = ["on", "off"];
 const ONE: [&str; 2] = ["1", "0"];
 
@@ -383,8 +384,8 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
         },
         Mebibytes(key) => match value.parse::<u64>() {
             Ok(0) => Meaning::Nothing("0 is no limit, as on masu"),
-            Ok(number) => set(key, &format!("{number}MiB")),
-            Err(_) => Meaning::BadValue("a number of MiB"),
+            Ok(number @ ..=MOST_MIB) => set(key, &format!("{number}MiB")),
+            _ => Meaning::BadValue("a number of MiB"),
         },
         Kept => {
             let pair = ("MALLOC_CONF".to_owned(), format!("{key}:{value}"));
