@@ -18,19 +18,27 @@ pub struct Library {
     pub elf: Elf,
 }
 
-/// Finds the library that the user `named`, or the one that belongs to this command.
+/// Finds the library that the user `named` with --lib, or the one that belongs to this command.
 pub fn find(named: Option<&Path>) -> Result<Library, Failure> {
-    let path = match named {
-        Some(path) => absolute(path)?,
-        None => search()?,
-    };
+    match named {
+        Some(path) => at(path, "--lib"),
+        None => judge(search()?, "--lib"),
+    }
+}
+
+/// Finds the library that the user named with `option`.
+pub fn at(path: &Path, option: &str) -> Result<Library, Failure> {
+    judge(absolute(path, option)?, option)
+}
+
+fn judge(path: PathBuf, option: &str) -> Result<Library, Failure> {
     let reject = |why: String| Failure::new(USAGE, format!("`{}` {why}", path.display()));
     // LD_PRELOAD separates its entries by both, and has no quoting.
     if path.to_string_lossy().contains([' ', ':']) {
         return Err(reject(
             "cannot be preloaded: LD_PRELOAD cannot hold a space or a colon".into(),
         )
-        .remedy("link it to a path without them and name that one with --lib"));
+        .remedy(format!("link it to a path without them and name that one with {option}")));
     }
     let elf = match Elf::read(&path) {
         Ok(elf) => elf,
@@ -46,9 +54,9 @@ pub fn find(named: Option<&Path>) -> Result<Library, Failure> {
 
 /// Makes a path absolute, because the program may change its directory before it starts others;
 /// symbolic links stay, because the user named them.
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+fn absolute(path: &Path, option: &str) -> Result<PathBuf, Failure> {
     std::path::absolute(path)
-        .map_err(|error| Failure::new(USAGE, format!("--lib `{}`: {error}", path.display())))
+        .map_err(|error| Failure::new(USAGE, format!("{option} `{}`: {error}", path.display())))
 }
 
 fn search() -> Result<PathBuf, Failure> {

@@ -180,6 +180,7 @@ fn mistakes_end_with_two_and_say_what_to_do() {
         (&["--suite", "larsen"], "did you mean larson?"),
         (&["--suite", "quick", "--", "true"], "cannot be combined"),
         (&["--against", "nonsense", "--", "true"], "no allocator called `nonsense` is installed"),
+        (&["--against", "mine=", "--", "true"], "--against: `mine=` names no file\n"),
         (&["--against", "/nonexistent.so", "--", "true"], "`/nonexistent.so` cannot be opened"),
         (&["--input", "nonexistent", "--", "cat"], "cannot read `nonexistent`"),
         (&["--html", "/nonexistent/r.html", "--", "true"], "cannot write `/nonexistent/r.html`"),

@@ -57,8 +57,11 @@ fn named(text: &str) -> Result<Arm, Failure> {
     if name.is_none() && !path.contains('/') {
         return installed(path);
     }
+    if path.is_empty() {
+        return Err(Failure::new(USAGE, format!("--against: `{text}` names no file")));
+    }
     let path = Path::new(path);
-    let found = library::find(Some(path))?;
+    let found = library::at(path, "--against")?;
     let own = path.file_name().unwrap_or_default().to_string_lossy();
     let own = own.trim_start_matches("lib").split('.').next().unwrap_or(&own).to_owned();
     preloading(name.unwrap_or(&own), &find::version(path), &found.path)
