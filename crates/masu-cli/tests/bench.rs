@@ -91,6 +91,14 @@ fn a_program_that_fails_by_itself_is_refused() {
     assert!(out.contains("Out of the race: masu ended by SIGSEGV"), "{out}");
 }
 
+/// The kernel does not start it, but `execvp` and `masu run` do, with a shell.
+#[test]
+fn a_script_without_a_first_line_is_raced() {
+    let fixture = Fixture::new();
+    fixture.script("bare", "[ \"$1\" = a ] && [ $# = 1 ]\n");
+    ended(bench(&fixture).args(["--", "./bare", "a"]), 0);
+}
+
 #[test]
 fn a_program_that_hangs_is_stopped() {
     let fixture = Fixture::new();

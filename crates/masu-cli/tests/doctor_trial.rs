@@ -77,6 +77,16 @@ fn a_trial_sees_a_crash_and_whose_it_is() {
     assert!(found.sentence.contains("SIGSEGV, as it does without masu"), "{}", found.sentence);
 }
 
+/// The kernel does not start it, but `execvp` and `masu run` do, with a shell.
+#[test]
+fn a_trial_starts_a_script_without_a_first_line() {
+    let fixture = Fixture::new();
+    let script = fixture.script("bare", "exec sleep 60\n");
+    let seen = trial(&speaker(&fixture), &script, 0);
+    let found = finding(&seen, "program.run");
+    assert_eq!(found.severity, Severity::Ok, "{}", found.sentence);
+}
+
 /// A PHP of this version, whose configuration is in the fixture's `conf.d`.
 fn php(fixture: &Fixture, version: &str) -> PathBuf {
     let source = format!(

@@ -39,15 +39,27 @@ pub(crate) fn launch(
 }
 
 fn run(preload: &OsStr, program: &OsStr, arguments: &[OsString]) -> io::Result<Report> {
-    let mut command = Command::new(program);
+    let preloading = |mut command: Command| {
+        if !preload.is_empty() {
+            command.env("LD_PRELOAD", preload);
+        }
+        command
+    };
+    let mut command = preloading(Command::new(program));
     if let Some((name, rest)) = arguments.split_first() {
         command.arg0(name).args(rest);
     }
-    if !preload.is_empty() {
-        command.env("LD_PRELOAD", preload);
-    }
-    let start = Instant::now();
-    let child = command.spawn()?;
+    let mut start = Instant::now();
+    let child = match command.spawn() {
+        // A script without a #! line: execvp(3) and every shell run it with sh.
+        Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            let mut shell = preloading(Command::new("/bin/sh"));
+            shell.arg(program).args(arguments.iter().skip(1));
+            start = Instant::now();
+            shell.spawn()
+        }
+        spawned => spawned,
+    }?;
     let mut status = 0;
     // SAFETY: rusage is plain data for which zero is valid; both places are writable, and nobody
     // else waits for the child.

@@ -18,7 +18,7 @@ use super::finding::Finding;
 use super::masu::Masu;
 use super::target::Outlook;
 use crate::library::Library;
-use crate::preload;
+use crate::{preload, program};
 
 const ID: &str = "program.run";
 /// How long it may run, and how long it may take to end.
@@ -90,12 +90,21 @@ fn judge(command: &[OsString], library: &Library, outlook: &mut Outlook) -> Find
 
 /// Starts it with this `LD_PRELOAD`, and watches it for a while.
 fn start(command: &[OsString], preload: Option<&OsStr>) -> std::io::Result<Run> {
-    let (program, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
-    let mut start = Command::new(program);
-    start.args(arguments).env("MASU_VERBOSE", "1").process_group(0).env_remove("LD_PRELOAD");
-    start.envs(preload.map(|value| ("LD_PRELOAD", value)));
-    start.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = start.spawn()?;
+    let (name, arguments) = command.split_first().ok_or(std::io::ErrorKind::InvalidInput)?;
+    let spawn = |mut start: Command| {
+        start.args(arguments).env("MASU_VERBOSE", "1").process_group(0).env_remove("LD_PRELOAD");
+        start.envs(preload.map(|value| ("LD_PRELOAD", value)));
+        start.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
+    };
+    let mut child = match (spawn(Command::new(name)), program::find(name)) {
+        // A script without a #! line, which `masu run` starts with sh too.
+        (Err(error), Ok(script)) if error.raw_os_error() == Some(libc::ENOEXEC) => {
+            let mut shell = Command::new("/bin/sh");
+            shell.arg(script);
+            spawn(shell)
+        }
+        (spawned, _) => spawned,
+    }?;
     let said = Arc::new(Mutex::new(Said::default()));
     let reader = listen(&mut child, &said);
     let ended = watch(&mut child);
