@@ -64,9 +64,16 @@ pub fn sentence(results: &Results, measured: &Measured) -> String {
     time + &memory(results, measured) + &caution
 }
 
-/// ` 1.35 ± 0.02`; nothing if it was not compared.
+/// An interval whose farther end is farther than this part of the centre is written with both ends.
+const WIDE: f64 = 0.5;
+
+/// ` 1.35 ± 0.02`, or ` 6.12 (1.40 to 14.60)`, where ± would hold what the interval does not; nothing if it was not
+/// compared.
 fn times(judged: Option<Judged>) -> String {
     judged.map_or(String::new(), |Judged { ratio, .. }| match ratio.spread() {
+        Some(spread) if spread > WIDE => {
+            format!(" {:.2} ({:.2} to {:.2})", ratio.centre, ratio.low, ratio.high)
+        }
         Some(spread) => format!(" {:.2} ± {:.2}", ratio.centre, ratio.centre * spread),
         None => format!(" {:.2}", ratio.centre),
     })
@@ -132,6 +139,15 @@ mod tests {
             "{said}"
         );
         assert!(said.ends_with("In peak memory, masu and glibc cannot be told apart."), "{said}");
+    }
+
+    /// ± 6.07 would hold 1, whereas the interval lies beyond the noise.
+    #[test]
+    fn a_wide_interval_is_written_with_its_ends() {
+        let lopsided = [3.0, 4.0, 5.0, 6.0, 6.2, 9.0, 12.0, 15.0];
+        let said = said(&[1.0; 8], &lopsided, &[1.2; 8]);
+        assert!(said.contains("glibc 6.10 (3.93 to 12.17) times as long, beyond"), "{said}");
+        assert!(said.contains("masu takes 0.16 (0.08 to 0.25) times the peak"), "{said}");
     }
 
     /// The one in the middle is erratic, so that nothing tells it from the best, and the steady last
