@@ -199,6 +199,21 @@ fn mistakes_are_refused_before_the_command_begins() {
     }
 }
 
+/// clap alone would drop what an option requires if another view is given.
+#[test]
+fn options_of_one_view_are_refused_with_another() {
+    let fixture = Fixture::new();
+    for (option, value, own) in [("--base", "old", "--growth"), ("--most", "1k", "--leaks")] {
+        let views = ["--peak", "--leaks", "--allocated", "--lifetimes", "--growth", "--retained"];
+        for view in views.iter().filter(|view| **view != own) {
+            let said = fixture.refused(masu().args(["prof", option, value, view, "new"]), 2);
+            assert!(said.contains("cannot be used with"), "{view}: {said}");
+        }
+        let said = fixture.refused(masu().args(["prof", option, value, "new"]), 2);
+        assert!(said.contains(own), "{said}");
+    }
+}
+
 /// Calls `field` with the number, the value or length, and the bytes of every field of a protocol buffer's message.
 fn fields(mut message: &[u8], mut field: impl FnMut(u64, &[u8])) {
     while !message.is_empty() {

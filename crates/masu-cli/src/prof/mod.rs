@@ -108,7 +108,9 @@ pub struct Prof {
     pub leaks: bool,
 
     /// Exit with code 3 if more than this is in use at the end; --rate 1 makes it exact
-    #[arg(long, value_name = "SIZE", requires = "leaks")]
+    // clap drops `requires` if another view is given.
+    #[arg(long, value_name = "SIZE", requires = "leaks",
+          conflicts_with_all = ["peak", "allocated", "lifetimes", "growth", "retained"])]
     pub most: Option<String>,
 
     /// Show everything that was ever allocated
@@ -129,7 +131,8 @@ pub struct Prof {
     pub retained: bool,
 
     /// Compare with this profile
-    #[arg(long, value_name = "FILE", requires = "growth")]
+    #[arg(long, value_name = "FILE", requires = "growth",
+          conflicts_with_all = ["peak", "leaks", "allocated", "lifetimes", "retained"])]
     pub base: Option<PathBuf>,
 
     /// Write FILE in the format that its name ends in: .pb.gz, .html, .svg, .folded, .prof or .txt
