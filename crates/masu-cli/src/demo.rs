@@ -109,13 +109,14 @@ fn measure(name: &str, library: Option<&Path>) -> Result<Run, Failure> {
     let run = watch::run(&mut command, BETWEEN, |look| {
         if terminal {
             let mib = look.kib as f64 / KIB_PER_MIB;
-            eprint!("\r  on {name}: {:.1} s, {mib:.0} MiB \x1b[K", look.second);
+            let line = format!("\r  on {name}: {:.1} s, {mib:.0} MiB \x1b[K", look.second);
+            let _ = write!(stderr(), "{line}");
         }
         // A measurement of the wrong allocator is worthless.
         library.is_none_or(|library| look.second < 0.3 || look.has_mapped(library))
     });
     if terminal {
-        eprint!("\r\x1b[K");
+        let _ = write!(stderr(), "\r\x1b[K");
     }
     let run = run.map_err(|error| failed(error.to_string()))?;
     match (run.succeeded, run.served) {

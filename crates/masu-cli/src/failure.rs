@@ -4,7 +4,7 @@
 //! itself refused or failed, 126 the program was found but cannot be executed, 127 the program was
 //! not found; and 2 for a wrong command line, as usual.
 
-use std::io;
+use std::io::{self, Write as _};
 
 /// Mistyped command line.
 pub const USAGE: u8 = 2;
@@ -57,13 +57,31 @@ impl Failure {
 
     /// Writes it on stderr and returns the exit code.
     pub fn tell(self) -> u8 {
-        eprintln!("masu: {}", self.problem);
-        if let Some(remedy) = self.remedy {
-            for line in remedy.lines() {
-                eprintln!("  {line}");
-            }
+        say(&format!("masu: {}", self.problem));
+        for line in self.remedy.iter().flat_map(|remedy| remedy.lines()) {
+            say(&format!("  {line}"));
         }
         self.code
+    }
+}
+
+/// Takes all steps, whatever becomes of the others. Tells each failure, except that it returns the last one.
+pub fn all(steps: impl IntoIterator<Item = Result<(), Failure>>) -> Result<(), Failure> {
+    let mut last: Option<Failure> = None;
+    for failure in steps.into_iter().filter_map(Result::err) {
+        last.replace(failure).map(Failure::tell);
+    }
+    last.map_or(Ok(()), Err)
+}
+
+/// Returns the exit code of a program whose report was `written`, or not: if the program failed, its own code.
+pub fn or_own(written: Result<(), Failure>, own: u8) -> Result<u8, Failure> {
+    match written {
+        Err(failure) if own != 0 => {
+            failure.tell();
+            Ok(own)
+        }
+        written => written.map(|()| own),
     }
 }
 
@@ -74,7 +92,13 @@ pub fn without_bench() -> Failure {
         .remedy("`cargo build --release` builds the whole command")
 }
 
+/// Writes a line on stderr. If that cannot be written, as after the end of a terminal, nobody is there to be told;
+/// `eprintln` would panic.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Tells the user something worth knowing that does not stop the run.
 pub fn warn(what: &str) {
-    eprintln!("masu: warning: {what}");
+    say(&format!("masu: warning: {what}"));
 }

@@ -60,6 +60,41 @@ fn files_are_written_and_json_can_have_stdout_for_itself() {
     assert!(fs::read_to_string(fixture.path("r.md")).unwrap().starts_with("# The race"));
 }
 
+/// The first failure must not cost the rest; stdout comes last, since a reader that has gone ends the process.
+#[test]
+fn an_output_that_cannot_be_written_does_not_cost_the_others() {
+    let fixture = Fixture::new();
+    let whole = |name: &str| {
+        assert!(fs::metadata(fixture.path(name)).is_ok_and(|file| file.len() > 0), "{name}");
+        fs::remove_file(fixture.path(name)).unwrap();
+    };
+    let mut command = bench(&fixture);
+    command.args(["--json", "/dev/full", "--html", "r.html", "--md", "-", "--", "true"]);
+    let (out, said) = ended(&mut command, 125);
+    assert!(said.contains("cannot write `/dev/full`: ") && out.starts_with("# The race"), "{said}");
+    whole("r.html");
+    for json in ["-", "r.json"] {
+        for is_read in [true, false] {
+            let mut race = process::Command::new(env!("CARGO_BIN_EXE_masu"));
+            race.args(["bench", "--rounds", "1", "--against", "none", "--lib"]);
+            race.arg(fixture.witness()).current_dir(fixture.path("")).stdin(Stdio::null());
+            race.args(["--json", json, "--html", "r.html", "--", "true"]);
+            let full = fs::File::options().write(true).open("/dev/full").unwrap();
+            race.stdout(if is_read { full.into() } else { Stdio::piped() }).stderr(Stdio::piped());
+            let mut child = race.spawn().unwrap();
+            drop(child.stdout.take());
+            let output = child.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!is_read || said.contains("cannot write the output: "), "{said}");
+            assert!(!is_read || output.status.code() == Some(125), "{said}");
+            whole("r.html");
+            if json != "-" {
+                whole(json);
+            }
+        }
+    }
+}
+
 #[test]
 fn who_misbehaves_wins_nothing_and_the_exit_code_says_so() {
     let fixture = Fixture::new();

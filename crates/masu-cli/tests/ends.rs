@@ -119,6 +119,63 @@ print(said.count(b'got'), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert_eq!(common::stdout(&output), "2 143\n", "{}", stderr(&output));
 }
 
+/// The first failure must not cost the rest; stdout comes last, since a reader that has gone ends the process.
+#[test]
+fn an_output_that_cannot_be_written_does_not_cost_the_others() {
+    let fixture = Fixture::new();
+    let command = beside(&fixture);
+    let whole = |names: &[&str]| {
+        for name in names {
+            let text = fs::read_to_string(fixture.path(name)).unwrap_or_default();
+            assert!(!text.is_empty(), "{name} is not written");
+            fs::remove_file(fixture.path(name)).unwrap();
+        }
+    };
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let masu = |words: &[&str], out: Stdio| {
+        let mut command = Command::new(&command);
+        command.args(words).env_remove("LD_PRELOAD").current_dir(fixture.path(""));
+        command.stdout(out).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let words = ["watch", "--html", "w.html", "--svg", "w.svg", "--", "sh", "-c"];
+    for (script, code) in [("exit 0", 125), ("sleep 0.1; exit 7", 7)] {
+        let output = masu(&[&words[..], &[script]].concat(), full().into()).wait_with_output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", stderr(&output));
+        assert!(stderr(&output).contains("cannot write the output: "), "{}", stderr(&output));
+        whole(&["w.html", "w.svg"]);
+    }
+    let mut child = masu(&[&words[..], &["exit 0"]].concat(), Stdio::piped());
+    drop(child.stdout.take());
+    child.wait().unwrap();
+    whole(&["w.html", "w.svg"]);
+    let words = ["watch", "--html", "/dev/full", "--svg", "w.svg", "--", "true"];
+    let output = masu(&words, Stdio::piped()).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(!output.stdout.is_empty() && stderr(&output).contains("`/dev/full`"), "{output:?}");
+    whole(&["w.svg"]);
+
+    let place = "place 16 1 256 65536 16 65536 16 65536 16 0 @ 0x10\n";
+    for (name, places) in [("some", place), ("none", "")] {
+        let text = format!("masu heap profile 1\nrate 1\npid 1\n{places}maps\nend\n");
+        fs::write(fixture.path(name), text).unwrap();
+    }
+    let words = ["prof", "--text", "--raw", "/dev/full", "-o", "x.folded", "-o", "x.html", "some"];
+    let output = masu(&words, Stdio::piped()).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(common::stdout(&output).starts_with("In use at the peak: 16 B"), "{output:?}");
+    assert!(stderr(&output).contains("--raw: `/dev/full` cannot be written: "), "{output:?}");
+    whole(&["x.folded", "x.html"]);
+    let output = masu(&["prof", "--text", "-o", "x.html", "some"], full().into());
+    assert_eq!(output.wait_with_output().unwrap().status.code(), Some(125));
+    whole(&["x.html"]);
+    let words = ["prof", "--text", "--flame", "x.html", "-o", "x.prof", "none"];
+    let output = masu(&words, Stdio::piped()).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125), "{}", stderr(&output));
+    assert!(!output.stdout.is_empty() && stderr(&output).contains("no data for a flame graph"));
+    whole(&["x.prof"]);
+}
+
 #[test]
 fn a_command_goes_on_when_the_time_is_up() {
     let (fixture, begin) = (Fixture::new(), Instant::now());
@@ -182,6 +239,13 @@ fn mistakes_are_refused_before_the_command_begins() {
         let words = ["watch", option, "/no/such/x", "--", "echo", "ran"];
         let said = fixture.refused(masu().args(words), 2);
         assert!(said.starts_with(&format!("masu: {option}: `/no/such/x` cannot be")), "{said}");
+    }
+    for option in ["--html", "--svg"] {
+        let said = fixture.refused(masu().args(["watch", option, "-", "--", "echo", "ran"]), 2);
+        assert_eq!(
+            said,
+            format!("masu: {option}: `-` is not a file; the chart is on stdout already\n")
+        );
     }
     for (words, ways) in
         [(&["watch"][..], "  masu watch -p PID\n"), (&["prof"], "  masu prof -p PID\n")]

@@ -272,6 +272,10 @@ fn manual_pages_are_sound() {
 #[test]
 fn a_full_disk_is_an_error_and_a_closed_pipe_is_not() {
     let full = File::options().write(true).open("/dev/full").unwrap();
+    // An error that cannot be told is one all the same.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
+    command.args(["watch", "-p", "4194305"]).stderr(full.try_clone().unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(2));
     let mut command = Command::new(env!("CARGO_BIN_EXE_masu"));
     let output = command.args(["completions", "bash"]).stdout(full).output().unwrap();
     // `masu explain` and others exit with 1 for what they have found.

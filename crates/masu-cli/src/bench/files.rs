@@ -1,7 +1,6 @@
 //! The files of `masu bench`: opened before the first run, so that a mistake in a path does not
 //! cost a whole race; written after the last.
 
-use std::io::{Write, stdout};
 use std::path::Path;
 
 use masu_bench::race::results::Results;
@@ -51,15 +50,17 @@ impl<'o> Files<'o> {
         [self.json, self.html, self.markdown].into_iter().flatten().any(is_stdout)
     }
 
-    /// Writes the results.
-    pub fn write(&self, results: &Results) -> Result<(), Failure> {
-        let one = |path: Option<&Path>, text: &dyn Fn() -> String| match path {
-            Some(path) => write(path, &text()),
-            None => Ok(()),
-        };
-        one(self.json, &|| results.json())?;
-        one(self.html, &|| html::page(results))?;
-        one(self.markdown, &|| render(results, Style::Markdown))
+    /// Writes the results, each file as the iterator comes to it. Stdout is the last one: if nobody reads it, SIGPIPE
+    /// ends this process.
+    pub fn write(&self, results: &Results) -> impl Iterator<Item = Result<(), Failure>> {
+        let mut files = [
+            (self.json, &(|| results.json()) as &dyn Fn() -> String),
+            (self.html, &|| html::page(results)),
+            (self.markdown, &|| render(results, Style::Markdown)),
+        ];
+        files.sort_by_key(|(path, _)| path.is_some_and(is_stdout));
+        let texts = files.map(|(path, text)| path.map(|path| (path, text())));
+        texts.into_iter().flatten().map(|(path, text)| write(path, &text))
     }
 }
 
@@ -79,11 +80,10 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let done = match is_stdout(path) {
-        true => stdout().lock().write_all(text.as_bytes()),
-        false => std::fs::write(path, text),
-    };
-    done.map_err(|error| {
+    if is_stdout(path) {
+        return super::say(text);
+    }
+    std::fs::write(path, text).map_err(|error| {
         Failure::new(REFUSED, format!("cannot write `{}`: {error}", path.display()))
     })
 }

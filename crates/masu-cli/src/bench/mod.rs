@@ -19,7 +19,7 @@ use masu_bench::race::{self, Plan};
 use masu_bench::report::{Style, render};
 
 use crate::cli::Bench;
-use crate::failure::{Failure, REFUSED};
+use crate::failure::{self, Failure, REFUSED};
 use crate::{library, program};
 use files::Files;
 
@@ -62,11 +62,11 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
     if command {
         refuse_hopeless(&results, &plan)?;
     }
-    if !files.take_stdout() {
+    let table = (!files.take_stdout()).then_some(|| {
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        say(&render(&results, Style::Terminal { colour }))?;
-    }
-    files.write(&results)?;
+        say(&render(&results, Style::Terminal { colour }))
+    });
+    failure::all(files.write(&results).chain(table.into_iter().map(|table| table())))?;
     Ok(code(&results))
 }
 

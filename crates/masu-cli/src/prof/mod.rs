@@ -18,7 +18,7 @@
 
 mod attach;
 mod descendants;
-mod follow;
+pub mod follow;
 pub mod look;
 pub mod output;
 mod record;
@@ -39,8 +39,9 @@ use masu_profile::base::subtract;
 use masu_profile::view::bytes;
 use masu_profile::{Profile, View};
 
-use crate::failure::{Failure, REFUSED, USAGE, warn};
+use crate::failure::{self, Failure, REFUSED, USAGE, warn};
 use crate::{cli, conf, names};
+use output::Output;
 
 /// More is in use at the end than the caller allows.
 const TOO_MUCH: u8 = 3;
@@ -83,7 +84,8 @@ Exit codes:
   2 wrong command line, no such process, a process without masu, one that may not be read, or one already
   being profiled
   3 more is in use than --most allows
-  125 no profile that --most could judge, or the output could not be written"
+  125 no profile that --most could judge, a process that allocated nothing in the time, or the output could not be
+  written; the code of a program that failed counts for more"
 )]
 pub struct Prof {
     /// Average number of bytes between two samples; a smaller number is more precise and costs more [default: 512KiB]
@@ -213,7 +215,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
             (Vec::from_iter(profile), code)
         }
     };
-    let mut is_too_much = false;
+    let (mut is_too_much, mut written) = (false, Ok(()));
     for (i, profile) in profiles.iter().enumerate() {
         has(profile, view)?;
         let mut symbols = names::of(profile);
@@ -222,15 +224,19 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         if let Some((base, named)) = &base {
             subtract(shown.to_mut(), &mut symbols, base, named);
         }
-        for output in &outputs {
+        let write = |output: &Output| {
             if i > 0 {
                 cli::print("\n")?;
             }
-            output.write(profile, &shown, &symbols, view)?;
-        }
+            output.write(profile, &shown, &symbols, view)
+        };
+        written = failure::all(outputs.iter().map(write));
         is_too_much |= most.is_some_and(|most| leaks(profile, most));
+        if written.is_err() {
+            break;
+        }
     }
-    Ok(if code == 0 && is_too_much { TOO_MUCH } else { code })
+    failure::or_own(written, if code == 0 && is_too_much { TOO_MUCH } else { code })
 }
 
 /// Whether more than `most` bytes are in use at the end of a profile; if so, says it.
@@ -245,7 +251,7 @@ fn leaks(profile: &Profile, most: u64) -> bool {
             (a, b) if a == b => (format!("{leaked:.0} bytes"), most.to_string()),
             differing => differing,
         };
-        eprintln!("masu: {leaked} are in use at the end, and --most allows {most}");
+        failure::say(&format!("masu: {leaked} are in use at the end, and --most allows {most}"));
     }
     is_more
 }

@@ -66,7 +66,8 @@ pub struct Output {
     option: &'static str,
 }
 
-/// Returns the requested outputs, and a report on stdout if nothing but raw profiles was requested.
+/// Returns the requested outputs, and a report on stdout if nothing but raw profiles was requested. Stdout comes last: if
+/// nobody reads it, SIGPIPE ends this process.
 pub fn of(order: &Prof) -> Result<Vec<Output>, Failure> {
     let mut outputs = Vec::new();
     for (form, file) in [
@@ -89,6 +90,7 @@ pub fn of(order: &Prof) -> Result<Vec<Output>, Failure> {
     for output in &outputs {
         check(output.option, &output.file)?;
     }
+    outputs.sort_by_key(Output::is_stdout);
     Ok(outputs)
 }
 
@@ -140,13 +142,12 @@ fn put(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = stdout().lock();
         return out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e));
     }
-    fs::write(file, bytes).map_err(|error| unwritable(option, file, &error))
+    fs::write(file, bytes).map_err(|error| unwritable(REFUSED, option, file, &error))
 }
 
-fn unwritable(option: &str, file: &Path, error: &io::Error) -> Failure {
+fn unwritable(code: u8, option: &str, file: &Path, error: &io::Error) -> Failure {
     let problem = format!("{option}: `{}` cannot be written: {error}", file.display());
-    Failure::new(USAGE, problem)
-        .remedy(format!("{option} takes a file in a directory that exists and is writable"))
+    Failure::new(code, problem)
 }
 
 /// Makes sure, before anything is measured, that a file can be written. What it holds stays.
@@ -154,7 +155,11 @@ pub fn check(option: &str, file: &Path) -> Result<(), Failure> {
     if file == Path::new("-") {
         return Ok(());
     }
-    if writable::reserve(file).map_err(|error| unwritable(option, file, &error))? {
+    let wrong = |error| {
+        unwritable(USAGE, option, file, &error)
+            .remedy(format!("{option} takes a file in a directory that exists and is writable"))
+    };
+    if writable::reserve(file).map_err(wrong)? {
         let _ = fs::remove_file(file);
     }
     Ok(())

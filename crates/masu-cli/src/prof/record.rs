@@ -16,7 +16,7 @@ use super::follow::{self, Event, Follow};
 use super::look::Subject;
 use super::seize::{self, Seized};
 use super::timeline::Timeline;
-use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED};
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, say};
 use crate::hold::Hold;
 use crate::{conf, library, preload, privilege, program, run};
 use masu_profile::Profile;
@@ -174,19 +174,19 @@ fn choose(
     let count = found.len();
     let (profile, age) = found.into_iter().next()?;
     if count > 1 {
-        eprintln!(
+        say(&format!(
             "masu: {count} processes of the command ran on masu; this is the profile of the one with most in use, {}\n  \
              all profiles: MASU_PROF_FILE=DIR/%p masu run -- COMMAND",
             named(&profile)
-        );
+        ));
     }
     if let Some(age) = age {
-        eprintln!(
+        say(&format!(
             "masu: process {} wrote no profile: this was read from it {:.1} s before the command ended\n  \
              `masu prof -- PROGRAM`, without a shell, reads the profile at the program's end",
             named(&profile),
             age.as_secs_f64()
-        );
+        ));
     }
     Some(profile)
 }

@@ -10,6 +10,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
+use std::iter;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -21,8 +22,8 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
 
 use super::picture::Frame;
 use super::sampler::Sampler;
-use super::{failure, page, picture, print};
-use crate::failure::{Failure, REFUSED, USAGE};
+use super::{page, picture, print};
+use crate::failure::{self, Failure, REFUSED, USAGE};
 use crate::hold::Hold;
 use crate::printable::printable;
 use crate::prof::output::check;
@@ -50,7 +51,7 @@ command ends, since the command may write to the terminal itself.
 Exit codes:
   the command's own, or 128 plus the number of the signal that ended it; 0 with -p, or if --for ended first
   2 with -p: no such process, a process without masu, or one that may not be read
-  125 the charts could not be written"
+  125 the charts could not be written; the code of a command that failed counts for more"
 )]
 pub struct Order {
     /// Follow this process
@@ -86,6 +87,10 @@ const REDRAW: Duration = Duration::from_secs(1);
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     for (option, file) in [("--html", &order.html), ("--svg", &order.svg)] {
+        if file.as_deref() == Some(Path::new("-")) {
+            let problem = format!("{option}: `-` is not a file; the chart is on stdout already");
+            return Err(Failure::new(USAGE, problem));
+        }
         file.iter().try_for_each(|file| check(option, file))?;
     }
     if order.pid.is_none() && order.command.is_empty() {
@@ -96,7 +101,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let (child, process, name) = match order.pid {
         Some(process) => {
             // If the process cannot be watched, the user should learn so at once.
-            masu_inspect::engines(process).map_err(|error| failure(&error))?;
+            masu_inspect::engines(process).map_err(|error| super::failure(&error))?;
             (None, process, masu_inspect::account::name(process))
         }
         None => {
@@ -110,7 +115,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let name = printable(&name);
     let mut wake = Wake::new(&[SIGCHLD, SIGINT, SIGTERM], order.pid)?;
     drop(hold);
-    let live = child.is_none() && stdout().is_terminal();
+    let mut live = child.is_none() && stdout().is_terminal();
     let (mut sampler, begin) = (Sampler::new(process), Instant::now());
     let (mut drawn, mut last) = (0, Instant::now());
     // Whether the process is there at the end.
@@ -141,7 +146,8 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         if live && last.elapsed() >= REDRAW {
             let peak = sampler.peak(true, None);
             let picture = picture::draw(&name, process, &sampler.samples, peak, terminal());
-            print(&over(drawn, &picture))?;
+            // What goes wrong is told at the end, after the files.
+            live = print(&over(drawn, &picture)).is_ok();
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
         // A command may end soon.
@@ -154,7 +160,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let peak = end.map(|end| end.peak).filter(|&peak| peak > 2 * own_peak());
     let peak = sampler.peak(is_there && end.is_none(), peak);
     if child.is_some() && end.is_none() {
-        eprintln!("masu: `{name}` (process {process}) is still running");
+        failure::say(&format!("masu: `{name}` (process {process}) is still running"));
     }
     // A command that could not be started has reported it.
     if sampler.samples.is_empty() && !status.is_none_or(|status| status.success()) {
@@ -163,14 +169,14 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     // The last picture may be longer than the terminal is high.
     let frame = Frame { events: Frame::FILE.events, ..terminal() };
     let picture = picture::draw(&name, process, &sampler.samples, peak, frame);
-    print(&over(drawn, &picture))?;
-    if let Some(file) = &order.html {
-        write(file, &page::render(&name, process, &sampler.samples, peak))?;
-    }
-    if let Some(file) = &order.svg {
-        write(file, &page::svg(&name, &sampler.samples, peak))?;
-    }
-    Ok(code(status))
+    let html = order.html.iter().map(|file| {
+        let page = page::render(&name, process, &sampler.samples, peak);
+        write(file, &page)
+    });
+    let svg = order.svg.iter().map(|file| write(file, &page::svg(&name, &sampler.samples, peak)));
+    // After the files: if nobody reads stdout, SIGPIPE ends this process.
+    let chart = iter::once_with(|| print(&over(drawn, &picture)));
+    failure::or_own(failure::all(html.chain(svg).chain(chart)), code(status))
 }
 
 /// Starts a command on masu.
