@@ -12,6 +12,16 @@ use std::ptr::{null, null_mut};
 
 use libc::{SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGPIPE};
 
+/// Whether this process was told to ignore a signal, as by `nohup`.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: zeroes are a valid action, which outlives the call; nothing is changed.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        libc::sigaction(signal, null(), &raw mut action);
+        action.sa_sigaction == SIG_IGN
+    }
+}
+
 /// As long as this lives, some signals wait. The thread that creates it has to drop it.
 pub struct Hold {
     /// The signals that this process blocked before.
@@ -45,12 +55,7 @@ impl Hold {
     /// `SIGPIPE`.
     pub fn prepare(&self, command: &mut Command) {
         let before = self.before;
-        // SAFETY: zeroes are a valid action, which outlives the call; nothing is changed.
-        let ignores = unsafe {
-            let mut action: libc::sigaction = zeroed();
-            libc::sigaction(SIGPIPE, null(), &raw mut action);
-            action.sa_sigaction == SIG_IGN
-        };
+        let ignores = is_ignored(SIGPIPE);
         let restore = move || {
             // SAFETY: the set outlives the call.
             unsafe { libc::pthread_sigmask(SIG_SETMASK, &raw const before, null_mut()) };

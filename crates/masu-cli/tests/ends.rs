@@ -63,13 +63,16 @@ fn a_command_that_is_watched_gets_the_signals_of_a_process_and_its_code_is_told(
     heed_ctrl_c();
     let (fixture, begin) = (Fixture::new(), Instant::now());
     let command = beside(&fixture);
-    let trap = "trap 'echo ended; kill $!; exit 7' TERM INT; sleep 600 >&- 2>&- & echo ready; wait";
+    let trap = "trap 'echo ended; kill $!; exit 7' HUP INT QUIT TERM; sleep 600 >&- 2>&- & echo ready; wait";
     let wait = "echo ready; exec sleep 600";
     for (signal, script, code, said) in [
         (libc::SIGTERM, trap, 7, "ended\n"),
         (libc::SIGTERM, wait, 143, ""),
         (libc::SIGINT, trap, 7, "ended\n"),
         (libc::SIGINT, wait, 130, ""),
+        (libc::SIGHUP, trap, 7, "ended\n"),
+        (libc::SIGHUP, wait, 129, ""),
+        (libc::SIGQUIT, trap, 7, "ended\n"),
     ] {
         let words = ["watch", "--every", "10h", "--", "sh", "-c", script];
         let mut child = start(&command, &words);
@@ -117,6 +120,46 @@ print(said.count(b'got'), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     python.arg("trap 'echo got' INT; echo ready; while :; do sleep 0.05; done");
     let output = python.env_remove("LD_PRELOAD").output().unwrap();
     assert_eq!(common::stdout(&output), "2 143\n", "{}", stderr(&output));
+}
+
+/// The kernel tells the end of a terminal to the leader of the session: this command, or a shell, which tells all.
+#[test]
+fn a_command_that_is_watched_gets_the_end_of_the_terminal_once() {
+    const TERMINAL: &str = "
+import os, pty, signal, sys
+child, terminal = pty.fork()
+if child == 0:
+    if sys.argv[1] == 'shell':
+        watch = os.fork()
+        if watch != 0:
+            def tell(*_):
+                signal.signal(signal.SIGHUP, signal.SIG_IGN)
+                os.killpg(0, signal.SIGHUP)
+            signal.signal(signal.SIGHUP, tell)
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(watch, 0)[1]))
+    os.execv(sys.argv[2], sys.argv[2:])
+said = b''
+while b'ready' not in said:
+    said += os.read(terminal, 1000)
+os.close(terminal)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+";
+    heed_ctrl_c();
+    let fixture = Fixture::new();
+    let (command, got, image) = (beside(&fixture), fixture.path("got"), fixture.path("x.svg"));
+    for leader in ["masu", "shell"] {
+        fs::write(&got, "").unwrap();
+        let mut python = Command::new("python3");
+        python.args(["-c", TERMINAL, leader]).arg(&command).args(["watch", "--svg"]).arg(&image);
+        // It ends a while after the first signal.
+        let script = "trap 'echo got >> \"$0\"' HUP; echo ready\n\
+                      until [ -s \"$0\" ]; do sleep 0.05; done; sleep 0.5; sleep 0.2; exit 7";
+        python.args(["--", "sh", "-c", script]).arg(&got);
+        let output = python.env_remove("LD_PRELOAD").output().unwrap();
+        assert_eq!(common::stdout(&output), "7\n", "{leader}: {}", stderr(&output));
+        assert_eq!(fs::read_to_string(&got).unwrap(), "got\n", "{leader}");
+        fs::remove_file(&image).unwrap();
+    }
 }
 
 /// The first failure must not cost the rest; stdout comes last, since a reader that has gone ends the process.

@@ -13,19 +13,20 @@ use std::io::{IsTerminal, stdout};
 use std::iter;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{self, Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueHint};
 use masu_watch::watch::ended;
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP};
 
 use super::picture::Frame;
 use super::sampler::Sampler;
 use super::{page, picture, print};
 use crate::failure::{self, Failure, REFUSED, USAGE};
-use crate::hold::Hold;
+use crate::hold::{Hold, is_ignored};
 use crate::printable::printable;
+use crate::prof::follow::SHARED;
 use crate::prof::output::check;
 use crate::wake::{Sender, Wake};
 
@@ -34,7 +35,8 @@ use crate::wake::{Sender, Wake};
 /// Starts a command on masu, or follows a running process, and reads its memory ten times a second. One chart shows the
 /// resident memory, another the free memory not yet returned; a table lists when memory was returned, and how much.
 /// Child processes are included. A running process needs no preparation and is not stopped. Watching ends when the
-/// program ends, on Ctrl-C, or after --for. A SIGINT or SIGTERM that another process sends is passed on to the command.
+/// program ends, on Ctrl-C, or after --for. A SIGHUP, SIGINT, SIGQUIT or SIGTERM that another process sends is passed on to
+/// the command.
 #[derive(Args)]
 #[command(
     override_usage = "masu watch [OPTIONS] -- COMMAND…
@@ -97,7 +99,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         return Err(Failure::new(USAGE, "nothing to watch: name a command, or a process")
             .remedy("masu watch -- COMMAND…\nmasu watch -p PID"));
     }
-    let hold = Hold::back(&[SIGINT, SIGTERM]);
+    // `nohup` counts.
+    let signals: Vec<i32> =
+        SHARED.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect();
+    let (hold, session) = (Hold::back(&signals), Session::of_this());
     let (child, process, name) = match order.pid {
         Some(process) => {
             // If the process cannot be watched, the user should learn so at once.
@@ -113,7 +118,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     };
     // It goes to a terminal and into a picture.
     let name = printable(&name);
-    let mut wake = Wake::new(&[SIGCHLD, SIGINT, SIGTERM], order.pid)?;
+    let mut wake = Wake::new(&[&signals[..], &[SIGCHLD]].concat(), order.pid)?;
     drop(hold);
     let mut live = child.is_none() && stdout().is_terminal();
     let (mut sampler, begin) = (Sampler::new(process), Instant::now());
@@ -125,19 +130,19 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         if let Some(ended) = child.as_ref().and_then(|child| ended(child).ok().flatten()) {
             break Some(ended);
         }
-        let came = [SIGINT, SIGTERM].map(|signal| (signal, wake.take(signal)));
-        for (signal, sender) in came.iter().filter(|_| child.is_some()) {
-            // The terminal's go to the command as well.
-            if *sender == Some(Sender::Process) {
+        let came = signals.iter().filter_map(|&signal| Some((signal, wake.take(signal)?)));
+        let came: Vec<(i32, Sender)> = came.collect();
+        for &(signal, sender) in came.iter().filter(|_| child.is_some()) {
+            if session.is_for_this_alone(signal, sender) {
                 // SAFETY: it has not been waited for, so the number is its own.
-                unsafe { libc::kill(process as i32, *signal) };
+                unsafe { libc::kill(process as i32, signal) };
             }
         }
         if child.is_some() && is_launcher(process) {
             wake.wait(Some(SHORTEST / 5));
             continue;
         }
-        let is_stopped = child.is_none() && came.iter().any(|(_, sender)| sender.is_some());
+        let is_stopped = child.is_none() && !came.is_empty();
         let left = order.most.map(|most| most.saturating_sub(begin.elapsed()));
         is_there = sampler.look(begin.elapsed().as_secs_f64());
         if !is_there && child.is_none() || is_stopped || left.is_some_and(|left| left.is_zero()) {
@@ -179,6 +184,33 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     failure::or_own(failure::all(html.chain(svg).chain(chart)), code(status))
 }
 
+/// The session of this process.
+struct Session {
+    /// Whether it has a terminal.
+    has_terminal: bool,
+    /// Whether this process leads it.
+    is_led: bool,
+}
+
+impl Session {
+    fn of_this() -> Session {
+        let own = masu_watch::process::stat(process::id());
+        let (terminal, leader) = own.map_or((0, 0), |own| (own.tty_nr, own.session));
+        Session { has_terminal: terminal != 0, is_led: leader.cast_unsigned() == process::id() }
+    }
+
+    /// Whether a signal that this process has got may have come to it without its command.
+    fn is_for_this_alone(&self, signal: i32, sender: Sender) -> bool {
+        let is_lost = signal == SIGHUP && self.has_terminal && !Session::of_this().has_terminal;
+        match is_lost {
+            // The end of a terminal is told to the leader alone, whose shell, or whose end, tells all the others.
+            true => self.is_led,
+            // Other signals of a terminal come to all.
+            false => sender == Sender::Process,
+        }
+    }
+}
+
 /// Starts a command on masu.
 fn start(hold: &Hold, command: &[OsString]) -> Result<Child, Failure> {
     let failed = |error| Failure::new(REFUSED, format!("cannot start the command: {error}"));
@@ -188,7 +220,7 @@ fn start(hold: &Hold, command: &[OsString]) -> Result<Child, Failure> {
 
 /// The most that this process has had resident, in KiB.
 fn own_peak() -> u64 {
-    masu_watch::process::peak(std::process::id()).unwrap_or(u64::MAX / 2)
+    masu_watch::process::peak(process::id()).unwrap_or(u64::MAX / 2)
 }
 
 /// Whether the process that is about to become the command is still this program, or has ended, so that it has no file.

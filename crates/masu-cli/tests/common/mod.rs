@@ -15,11 +15,13 @@ use tempfile::TempDir;
 const WITNESS: &str = "#include <stddef.h>\n\
     void *__libc_malloc(size_t); void *malloc(size_t n) { return __libc_malloc(n); }";
 
-/// Lets Ctrl-C end what the test starts. A shell that runs the test in the background has the signal ignored; then even
-/// a script's `trap` has no effect.
+/// Lets a terminal's signals end what the test starts. A shell that runs the test in the background, or `nohup`, has them
+/// ignored; then even a script's `trap` has no effect.
 pub fn heed_ctrl_c() {
-    // SAFETY: the default action; nothing here has a handler.
-    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+        // SAFETY: the default action; nothing here has a handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 pub struct Fixture {
