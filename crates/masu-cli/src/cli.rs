@@ -1,7 +1,6 @@
 //! The command line of `masu`.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 #[cfg(feature = "bench")]
 use std::time::Duration;
@@ -11,7 +10,6 @@ use clap_complete::Shell;
 #[cfg(feature = "bench")]
 use masu_bench::race;
 
-use crate::failure::Failure;
 #[cfg(feature = "bench")]
 use crate::see::whole;
 use crate::{doctor, export, prof, see, translate, unit};
@@ -96,14 +94,6 @@ printed, for `man -l -`.")]
         #[arg(long, value_name = "DIR", conflicts_with = "page")]
         dir: Option<PathBuf>,
     },
-}
-
-/// Writes to stdout.
-pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::output(&error))
 }
 
 /// Run a program with masu as its malloc.

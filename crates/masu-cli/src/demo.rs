@@ -18,6 +18,7 @@ use crate::cli::Demo;
 use crate::columns::{at_most, fit, paragraph};
 use crate::failure::{Failure, REFUSED};
 use crate::library;
+use crate::standard::print_styled;
 
 const BOLD: Style = Style::new().bold();
 /// Time between two measurements.
@@ -41,12 +42,7 @@ pub fn run(order: &Demo) -> Result<u8, Failure> {
     }
     let library = library::find(order.lib.as_deref())?;
     let system = system();
-    let mut out = anstream::stdout().lock();
-    let mut say = |text: &str| {
-        out.write_all(fit(text).as_bytes())
-            .and_then(|()| out.flush())
-            .map_err(|e| Failure::output(&e))
-    };
+    let say = |text: &str| print_styled(&fit(text));
     say(&introduction(&system))?;
     let on_system = measure(&system, None)?;
     let on_masu = measure("masu", Some(&library.path))?;

@@ -22,6 +22,7 @@
 //!   ├─ export           `masu export`: the same of every process, for Prometheus
 //!   ├─ typed            slips on the command line that still parse
 //!   │    └─ near        what a mistyped word was meant to be
+//!   ├─ standard         standard output, also if it is closed
 //!   ├─ columns          text that fits the terminal
 //!   ├─ printable        names of processes, without what controls a terminal
 //!   ├─ names            of functions, from files that may change meanwhile
@@ -68,6 +69,7 @@ mod prof;
 mod program;
 mod run;
 mod see;
+mod standard;
 mod translate;
 mod typed;
 mod unit;
@@ -76,7 +78,6 @@ mod worker;
 mod writable;
 
 use std::ffi::OsString;
-use std::io::{Write, stdout};
 
 use clap::{CommandFactory, Parser};
 
@@ -122,10 +123,17 @@ fn start(arguments: Vec<OsString>) -> u8 {
 /// Shows what clap answers: a mistake, or help and the version, with exit code 0.
 fn show(answer: &clap::Error) -> Result<u8, Failure> {
     let code = u8::try_from(answer.exit_code()).unwrap_or(2);
-    answer.print().map(|()| code).map_err(|e| Failure::output(&e))
+    standard::occupy();
+    answer.print().map_err(|e| Failure::output(&e))?;
+    // clap does not notice that it is closed.
+    if answer.use_stderr() { Ok(code) } else { standard::print("").map(|()| code) }
 }
 
 fn dispatch(verb: Verb) -> Result<u8, Failure> {
+    // The program has its streams as they are.
+    if !matches!(verb, Verb::Run(_)) {
+        standard::occupy();
+    }
     match verb {
         Verb::Run(order) => Err(run::run(&order)),
         Verb::Demo(order) => demo::run(&order),
@@ -146,8 +154,7 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         Verb::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);
-            let mut out = stdout().lock();
-            out.write_all(&script).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))?;
+            standard::put(&script)?;
             Ok(0)
         }
         Verb::Help { command } => {

@@ -286,3 +286,21 @@ fn a_full_disk_is_an_error_and_a_closed_pipe_is_not() {
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+/// std takes what is written there for written, and a file that is opened later gets the number.
+#[test]
+fn a_closed_stdout_is_an_error() {
+    let masu = env!("CARGO_BIN_EXE_masu");
+    for words in ["completions bash", "man run", "translate MALLOC_CONF=thp:never", "top", "--help"]
+    {
+        let output =
+            Command::new("sh").args(["-c", &format!("{masu} {words} >&-")]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(125), "{words}: {said}");
+        assert!(said.starts_with("masu: cannot write the output: "), "{words}: {said}");
+    }
+    // Nothing is written there.
+    let fixture = Fixture::new();
+    let script = format!("{masu} man --dir {} >&- 2>&- <&-", fixture.path("man").display());
+    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+}

@@ -8,6 +8,7 @@ use masu_bench::report::{Style, html, render};
 
 use crate::cli::Bench;
 use crate::failure::{Failure, REFUSED, USAGE};
+use crate::standard::print;
 use crate::writable;
 
 /// The files for the results.
@@ -81,7 +82,7 @@ fn is_stdout(path: &Path) -> bool {
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     if is_stdout(path) {
-        return super::say(text);
+        return print(text);
     }
     std::fs::write(path, text).map_err(|error| {
         Failure::new(REFUSED, format!("cannot write `{}`: {error}", path.display()))

@@ -8,7 +8,7 @@ mod files;
 mod what;
 
 use std::ffi::OsStr;
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -20,6 +20,7 @@ use masu_bench::report::{Style, render};
 
 use crate::cli::Bench;
 use crate::failure::{self, Failure, REFUSED};
+use crate::standard::print;
 use crate::{library, program};
 use files::Files;
 
@@ -36,7 +37,7 @@ const VALGRIND: &str = "valgrind";
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Bench) -> Result<u8, Failure> {
     if order.schema {
-        say(&schema())?;
+        print(&schema())?;
         return Ok(0);
     }
     if order.instructions && program::find(OsStr::new(VALGRIND)).is_err() {
@@ -64,7 +65,7 @@ pub fn run(order: &Bench) -> Result<u8, Failure> {
     }
     let table = (!files.take_stdout()).then_some(|| {
         let colour = stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        say(&render(&results, Style::Terminal { colour }))
+        print(&render(&results, Style::Terminal { colour }))
     });
     failure::all(files.write(&results).chain(table.into_iter().map(|table| table())))?;
     Ok(code(&results))
@@ -132,9 +133,4 @@ fn code(results: &Results) -> u8 {
         (true, true) => MISBEHAVED,
         (true, false) => 0,
     }
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    let mut out = stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))
 }

@@ -37,13 +37,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::CString;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::columns;
 use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle;
+use crate::standard::print_styled;
 use all::All;
 use finding::{Finding, Severity};
 use ground::Ground;
@@ -64,12 +64,16 @@ const COLUMNS: usize = 100;
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     if order.schema {
-        print(&if order.all { all::schema() } else { report::schema() })?;
+        print_styled(&if order.all { all::schema() } else { report::schema() })?;
         return Ok(SOUND);
     }
     if order.all {
         let all = All::read(order.root.as_deref())?;
-        print(&if order.json { all.json() } else { columns::fit(&all::render(&all, width())) })?;
+        print_styled(&if order.json {
+            all.json()
+        } else {
+            columns::fit(&all::render(&all, width()))
+        })?;
         return Ok(if all.is_a_problem() { PROBLEM } else { SOUND });
     }
     match &order.process {
@@ -106,7 +110,7 @@ fn tell(order: &Order, report: &Report, amount: Amount) -> Result<u8, Failure> {
         true => report.json(),
         false => columns::fit(&text::render(report, width(), amount)),
     };
-    print(&text)?;
+    print_styled(&text)?;
     Ok(if report.worst == Severity::Problem { PROBLEM } else { SOUND })
 }
 
@@ -257,10 +261,4 @@ fn own_variables() -> Vec<CString> {
 
 fn width() -> usize {
     columns::at_most(COLUMNS)
-}
-
-/// Prints text, with colours only on a terminal and as `NO_COLOR` and similar variables say.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| Failure::output(&e))
 }

@@ -28,9 +28,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::print;
 use crate::conf;
 use crate::failure::{Failure, USAGE, warn};
+use crate::standard::print;
 use exposition::{Exposition, Form};
 use profile::Profiles;
 use routes::Routes;
@@ -109,7 +109,8 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let stop = server::stop(&stopped).map_err(failed)?;
     let profiles = (!order.no_profiles).then(|| Profiles::new(rate, stopped));
     let routes = Routes { exposition, profiles };
-    print(&format!("masu: metrics at http://{address}/metrics\n"))?;
+    // A service may have no stdout.
+    let _ = print(&format!("masu: metrics at http://{address}/metrics\n")).map_err(Failure::tell);
     server::serve(&listener, &stop, Arc::new(move |request, gone| routes.answer(request, gone)));
     Ok(0)
 }

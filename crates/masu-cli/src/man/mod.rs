@@ -14,6 +14,7 @@ use std::process::{Command, ExitStatus};
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::failure::{Failure, REFUSED, USAGE};
+use crate::standard;
 
 /// One manual page.
 struct Page {
@@ -61,10 +62,7 @@ pub fn show(name: &str) -> Result<(), Failure> {
     if stdout().is_terminal() {
         return rendered(page);
     }
-    let mut out = stdout().lock();
-    out.write_all(page.source.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::output(&error))
+    standard::print(&page.source)
 }
 
 /// Programs that show the source of a page on a terminal, best first; each reads standard input.

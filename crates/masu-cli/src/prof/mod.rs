@@ -40,7 +40,8 @@ use masu_profile::view::bytes;
 use masu_profile::{Profile, View};
 
 use crate::failure::{self, Failure, REFUSED, USAGE, warn};
-use crate::{cli, conf, names};
+use crate::standard::print;
+use crate::{conf, names};
 use output::Output;
 
 /// More is in use at the end than the caller allows.
@@ -226,7 +227,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         }
         let write = |output: &Output| {
             if i > 0 {
-                cli::print("\n")?;
+                print("\n")?;
             }
             output.write(profile, &shown, &symbols, view)
         };

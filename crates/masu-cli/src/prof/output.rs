@@ -1,7 +1,7 @@
 //! The output files of a profile.
 
 use std::fs;
-use std::io::{self, Write as _, stdout};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use masu_profile::{Profile, Symbols, View, pprof, stacks};
@@ -9,7 +9,7 @@ use masu_profile::{Profile, Symbols, View, pprof, stacks};
 use super::{Prof, text, timeline};
 use crate::columns::fit;
 use crate::failure::{Failure, REFUSED, USAGE};
-use crate::writable;
+use crate::{standard, writable};
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,8 +139,7 @@ impl Output {
 /// Writes a file, or to stdout for `-`.
 fn put(option: &str, file: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if file == Path::new("-") {
-        let mut out = stdout().lock();
-        return out.write_all(bytes).and_then(|()| out.flush()).map_err(|e| Failure::output(&e));
+        return standard::put(bytes);
     }
     fs::write(file, bytes).map_err(|error| unwritable(REFUSED, option, file, &error))
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::{Target, advice, core, failure, print, report, text};
+use super::{Target, advice, core, failure, report, text};
 use crate::columns::{at_most, fit};
 use crate::failure::Failure;
+use crate::standard::print_styled;
 
 /// Everything is fine.
 const DONE: u8 = 0;
@@ -76,15 +77,15 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         None => None,
     };
     if let Some(answer) = core {
-        print(&answer)?;
+        print_styled(&answer)?;
         return Ok(DONE);
     }
     let Some(process) = order.target.pid().filter(|_| !order.schema) else {
-        print(&report::schema())?;
+        print_styled(&report::schema())?;
         return Ok(DONE);
     };
     let (account, advice) = advice::explain(process).map_err(|error| failure(&error))?;
-    print(&if order.json {
+    print_styled(&if order.json {
         report::json(&account, &advice)
     } else {
         fit(&text::render(&account, &advice, at_most(text::WIDTH)))

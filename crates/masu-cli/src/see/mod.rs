@@ -25,7 +25,6 @@ mod text;
 pub mod top;
 pub mod watch;
 
-use std::io::Write;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -57,14 +56,6 @@ impl Target {
 /// Turns an error of reading into a failure.
 pub fn failure(error: &Error) -> Failure {
     Failure::new(USAGE, error.to_string()).remedy(error.remedy())
-}
-
-/// Writes to stdout, with colours if it is a terminal.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| Failure::output(&error))
 }
 
 /// Reads the number of a process.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use masu_inspect::hardened;
 
-use super::{Target, failure, print};
+use super::{Target, failure};
 use crate::bytes::Bytes;
 use crate::failure::Failure;
+use crate::standard::print_styled;
 
 /// The process has not reacted.
 const NOT_YET: u8 = 1;
@@ -74,7 +75,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         }
         if start.elapsed() >= order.wait {
             let dirty = engines.iter().map(|engine| engine.figures.dirty).sum();
-            print(&format!(
+            print_styled(&format!(
                 "process {} has not reacted yet: its threads are idle, or allocate and free only from their own \
                  lists. It holds {} of free pages, and returns them once its threads take or free more than those \
                  lists hold.\n",
@@ -96,7 +97,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         given = now;
     }
     let after = masu_inspect::account::rss(process).map_err(said)?;
-    print(&format!(
+    print_styled(&format!(
         "process {} returned {}: {} resident before, {} now\n",
         process,
         Bytes(given),

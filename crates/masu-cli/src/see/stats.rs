@@ -6,9 +6,10 @@ use clap::Args;
 use masu_core::text::human_bytes;
 use masu_inspect::statistics::{self, IN_BYTES, Statistics};
 
-use super::{Target, failure, print};
+use super::{Target, failure};
 use crate::failure::Failure;
 use crate::printable::printable;
+use crate::standard::print_styled;
 
 /// Show the statistics of a running process.
 ///
@@ -47,7 +48,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         true => all.iter().map(|statistics| json(process, &name, &masu, statistics)).collect(),
         false => all.iter().map(|statistics| text(process, &name, statistics)).collect(),
     };
-    print(&text)?;
+    print_styled(&text)?;
     Ok(0)
 }
 

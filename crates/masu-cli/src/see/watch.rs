@@ -22,12 +22,13 @@ use signal_hook::consts::{SIGCHLD, SIGHUP};
 
 use super::picture::Frame;
 use super::sampler::Sampler;
-use super::{page, picture, print};
+use super::{page, picture};
 use crate::failure::{self, Failure, REFUSED, USAGE};
 use crate::hold::{Hold, is_ignored};
 use crate::printable::printable;
 use crate::prof::follow::SHARED;
 use crate::prof::output::check;
+use crate::standard::print_styled;
 use crate::wake::{Sender, Wake};
 
 /// Chart a program's memory over time.
@@ -152,7 +153,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             let peak = sampler.peak(true, None);
             let picture = picture::draw(&name, process, &sampler.samples, peak, terminal());
             // What goes wrong is told at the end, after the files.
-            live = print(&over(drawn, &picture)).is_ok();
+            live = print_styled(&over(drawn, &picture)).is_ok();
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
         // A command may end soon.
@@ -180,7 +181,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     });
     let svg = order.svg.iter().map(|file| write(file, &page::svg(&name, &sampler.samples, peak)));
     // After the files: if nobody reads stdout, SIGPIPE ends this process.
-    let chart = iter::once_with(|| print(&over(drawn, &picture)));
+    let chart = iter::once_with(|| print_styled(&over(drawn, &picture)));
     failure::or_own(failure::all(html.chain(svg).chain(chart)), code(status))
 }
 

@@ -15,9 +15,9 @@ use clap::Args;
 
 use self::table::Meaning;
 use self::variables::Variable;
-use crate::cli::print;
 use crate::columns::fit;
 use crate::failure::{Failure, USAGE, warn};
+use crate::standard::print;
 
 /// Translate another allocator's options into masu's.
 ///

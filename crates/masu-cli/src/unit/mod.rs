@@ -18,10 +18,10 @@ use clap::Args;
 
 use self::file::Service;
 use crate::allocators::{file_name, is_masus_name};
-use crate::cli::print;
 use crate::conf;
 use crate::failure::{Failure, REFUSED, warn};
 use crate::library;
+use crate::standard::print;
 
 /// Run a systemd service on masu, or stop doing so.
 ///

@@ -21,9 +21,9 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::print;
 use crate::columns::fit;
 use crate::failure::Failure;
+use crate::standard::print_styled;
 use list::List;
 
 /// List the processes on masu, with their memory.
@@ -79,6 +79,6 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     // A rate takes two measurements.
     thread::sleep(order.every);
     list.look();
-    print(&if order.json { list.json() } else { fit(&table::render(&list)) })?;
+    print_styled(&if order.json { list.json() } else { fit(&table::render(&list)) })?;
     Ok(0)
 }
