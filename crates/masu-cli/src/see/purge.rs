@@ -74,13 +74,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             break;
         }
         if start.elapsed() >= order.wait {
-            let dirty = engines.iter().map(|engine| engine.figures.dirty).sum();
+            let held = held(engines.iter().map(|engine| engine.figures.dirty).sum());
             print_styled(&format!(
-                "process {} has not reacted yet: its threads are idle, or allocate and free only from their own \
-                 lists. It holds {} of free pages, and returns them once its threads take or free more than those \
-                 lists hold.\n",
-                process,
-                Bytes(dirty)
+                "process {process} has not reacted yet: its threads are idle, or allocate and free only from their \
+                 own lists. It holds {held} once its threads take or free more than those lists hold.\n"
             ))?;
             return Ok(NOT_YET);
         }
@@ -105,4 +102,26 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         Bytes(after)
     ))?;
     Ok(0)
+}
+
+/// What a process holds, and what becomes of it.
+fn held(dirty: u64) -> String {
+    match dirty {
+        0 => {
+            "no free pages: there is nothing to return but what its threads cache, which goes back"
+                .into()
+        }
+        dirty => format!("{} of free pages, which go back", Bytes(dirty)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_not_promised_to_go_back() {
+        assert_eq!(held(4096), "4 KiB of free pages, which go back");
+        assert!(held(0).starts_with("no free pages: there is nothing to return but"));
+    }
 }
