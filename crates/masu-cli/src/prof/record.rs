@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitStatus};
@@ -16,7 +16,7 @@ use super::follow::{self, Event, Follow};
 use super::look::Subject;
 use super::seize::{self, Seized};
 use super::timeline::Timeline;
-use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, say};
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, say, warn};
 use crate::hold::Hold;
 use crate::{conf, library, preload, privilege, program, run};
 use masu_profile::Profile;
@@ -45,6 +45,15 @@ impl Scratch {
                 }
             }
         }
+    }
+
+    /// Makes sure that a small profile fits in.
+    fn fits(&self) -> io::Result<()> {
+        const SMALL: usize = 64 << 10;
+        let probe = self.0.join("probe");
+        let done = fs::write(&probe, [b' '; SMALL]);
+        let _ = fs::remove_file(probe);
+        done
     }
 }
 
@@ -108,7 +117,15 @@ pub fn record(order: &Prof) -> Result<(Option<Profile>, u8), Failure> {
     let scratch = Scratch::below(&env::temp_dir())?;
     let mut file = OsString::from(&scratch.0);
     file.push("/%p");
-    let Started { process, mut follow, path } = start(order, Some(file))?;
+    // Each process would warn of an option that nobody has set.
+    let file = scratch.fits().map(|()| file).map_err(|error| {
+        let directory = env::temp_dir();
+        warn(&format!(
+            "`{}` takes no profiles: {error}; those of child processes may be missing; TMPDIR names another directory",
+            directory.display()
+        ));
+    });
+    let Started { process, mut follow, path } = start(order, file.ok())?;
     let timeline = Timeline::of(process);
     let (mut read, mut descendants) = (None, Descendants::of(process));
     let status = loop {
@@ -209,6 +226,9 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let [one, other] = [(); 2].map(|()| Scratch::below(place.path()).unwrap());
         assert_ne!(one.0, other.0);
+        assert!(one.fits().is_ok() && fs::read_dir(&one.0).unwrap().count() == 0);
+        fs::remove_dir(&other.0).unwrap();
+        assert!(other.fits().is_err());
         drop((one, other));
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
         assert!(Scratch::below(&place.path().join("none")).is_err());
