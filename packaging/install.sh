@@ -12,7 +12,7 @@
 set -eu
 # For everybody, whoever installs.
 umask 022
-here=$(cd "$(dirname "$0")" && pwd)
+here=$(CDPATH="" cd "$(dirname "$0")" && pwd)
 prefix=/usr/local destdir='' uninstall=''
 while [ $# -gt 0 ]; do
     case $1 in
@@ -75,9 +75,11 @@ while IFS= read -r file; do
         exit 1
     fi
 done <"$here/.files"
+# As pkg-config takes a path, and then as sed does.
+quoted=$(printf '%s\n' "$prefix" | sed -e "s/[][ \"#\$&'()*;<>?\\\\\`|~]/\\\\&/g" -e 's/[\\&|]/\\&/g')
 for file in masu jemalloc; do
     is_jemallocs "lib/pkgconfig/$file.pc" ||
-        sed "s|/@prefix@|$prefix|g" "$here/lib/pkgconfig/$file.pc" >"$to/lib/pkgconfig/$file.pc"
+        sed "s|/@prefix@|$quoted|g" "$here/lib/pkgconfig/$file.pc" >"$to/lib/pkgconfig/$file.pc"
 done
 tell_loader
-echo "masu is in $to: try $to/bin/masu run --stats -- ls"
+printf '%s\n' "masu is in $to: try $to/bin/masu run --stats -- ls"

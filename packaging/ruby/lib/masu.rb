@@ -1,5 +1,7 @@
 # frozen_string_literal: true
 
+require "rbconfig"
+
 # masu, a memory allocator for Linux that gives memory back.
 #
 # +masu exec ruby app.rb+ runs a program on it, unchanged. The library serves a process from its start, so requiring
