@@ -46,6 +46,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("prof", "the profile: what is sampled, and what samples say"),
     ("guard", "sampled blocks between inaccessible pages"),
     ("report", "one line about a program's mistake, from wherever it is found"),
+    ("free_block", "what a freed block holds, and the check that it still does"),
     ("stats", "the counters that every layer bumps"),
     ("region", "address space, and from a pointer to its metadata"),
     ("spare", "blocks for who finds the pools locked by a fork that stands still"),

@@ -25,6 +25,7 @@ mod deferred;
 mod discards;
 mod features;
 mod fork;
+mod free_block;
 mod guard;
 pub mod handshake;
 mod holder;

@@ -10,11 +10,12 @@
 //!
 //! Invariants:
 //! 1. the lists, `bytes` and `limit` are touched only inside the handshake.
-//! 2. a run in a list is free and no other thread's; its first word is the link.
+//! 2. a run in a list is a free block, with its link and its mark, and no other thread's.
 
 use super::home::Seat;
 use super::pool;
 use crate::clock::Tick;
+use crate::free_block::Block;
 use crate::holder::{Holder, Total};
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
@@ -27,10 +28,6 @@ use core::ptr::null_mut;
 shared_static! {
     /// All caches, with their limits: what the purge may find in them.
     static TOTAL: Total = Total::new();
-}
-
-struct FreeRun {
-    next: *mut FreeRun,
 }
 
 /// A thread's cache.
@@ -46,7 +43,7 @@ pub struct RunCache {
     limit: Cell<usize>,
     /// Bit per class: a request was served since blocks were last given away for lack of room.
     served: Cell<u64>,
-    lists: [Cell<*mut FreeRun>; MEDIUM_CLASSES],
+    lists: [Cell<*mut Block>; MEDIUM_CLASSES],
     /// From which shard the thread takes what the cache does not have, and spans.
     pub seat: Seat,
 }
@@ -85,7 +82,7 @@ impl RunCache {
             return None;
         }
         // SAFETY: invariant 2.
-        list.set(unsafe { (*run).next });
+        list.set(unsafe { Block::leave(run) });
         self.set_bytes(self.bytes() - units * UNIT);
         self.served.set(self.served.get() | 1 << class);
         Some(run.cast())
@@ -119,7 +116,7 @@ impl RunCache {
         let Some(list) = self.lists.get(medium_class(units)) else {
             return pool::give(&[p as usize]);
         };
-        let run: *mut FreeRun = p.cast();
+        let run: *mut Block = p.cast();
         if !self.holder.holds() {
             self.begin();
         }
@@ -133,7 +130,7 @@ impl RunCache {
             }
         }
         // SAFETY: invariant 2: the caller gives the run up.
-        unsafe { (*run).next = list.get() };
+        unsafe { Block::make_free(run, list.get()) };
         list.set(run);
         self.set_bytes(self.bytes() + bytes);
     }
@@ -179,7 +176,7 @@ impl RunCache {
                     break;
                 }
                 // SAFETY: invariant 2.
-                list.set(unsafe { (*run).next });
+                list.set(unsafe { Block::leave(run) });
                 self.set_bytes(self.bytes() - size);
                 *slot = run as usize;
                 n += 1;

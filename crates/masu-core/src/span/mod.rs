@@ -15,7 +15,6 @@
 //! ```
 
 pub mod abandoned;
-mod block;
 mod bound;
 mod emptied;
 mod list;
@@ -25,9 +24,9 @@ mod purge;
 mod record;
 pub mod remote;
 
-pub use block::Block;
+pub use crate::free_block::Block;
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-pub use block::MARK;
+pub use crate::free_block::MARK;
 pub use bound::may_start;
 pub use emptied::{emptied, emptied_bytes, empty_for_sleepers};
 pub use list::List;

@@ -5,9 +5,9 @@
 //! 2. a span from the pool is its taker's alone until it is given back.
 //! 3. as long as a granule's page map entry says that it is a span, its memory is mapped (invariant 3 of `run::pool`).
 
-use super::block::Block;
 use super::record::{Place, Span, page_map, record};
 use crate::deferred;
+use crate::free_block::Block;
 use crate::ledger;
 use crate::region::{GRANULE, NIL, UNITS_PER_GRANULE, granule_address};
 use crate::run::{self, Affinity, Home};

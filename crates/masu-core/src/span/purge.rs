@@ -14,10 +14,10 @@
 //! block that starts before a purged page and reaches into it stays in its list: when it is used,
 //! that part of it reads as zeroes. Pages are those of 4 KiB; with larger ones nothing is purged.
 
-use super::block::Block;
 use super::bound::close;
 use super::record::Span;
 use crate::discards::Discards;
+use crate::free_block::Block;
 use crate::region::{GRANULE, UNITS_PER_GRANULE, granule_address};
 use crate::run;
 use crate::size_class::UNIT;

@@ -9,10 +9,10 @@
 //!    `prev` belong to the lock of its list, and no thread touches the rest. In the pool, the line belongs to
 //!    the pool's lock.
 
-use super::block::Block;
 use super::emptied::emptied;
 use super::remote::{Chain, RemoteWord};
 use crate::clock::Tick;
+use crate::free_block::Block;
 use crate::region::{
     self, Base, GRANULE, GRANULE_SHIFT, LINE, NIL, PageMapEntry, REMOTES_BELOW, SPANS_BELOW,
 };

@@ -1,12 +1,13 @@
-//! A free small block: a link in its first word, a mark in its second one.
+//! A free block: a link in its first word, a mark in its second one. Small blocks are so wherever they wait, medium
+//! ones in a thread's cache.
 //!
 //! Invariants:
-//! 1. a free block that exists, in whatever list, bin, chain or outbox it waits, has the mark, unless its
-//!    page went back to the kernel (then its span's [`bound`](super::bound) is closed);
+//! 1. a free block that exists, in whatever list, bin, chain, outbox or cache it waits, has the mark, unless its
+//!    page went back to the kernel (then its span's bound is closed);
 //! 2. code that hands a block out takes the mark off.
 //!
-//! So a free that finds the mark is a second free of the block, or the program has copied what an earlier
-//! block left in memory. The free asks [`suspect`](crate::heap) which it is.
+//! So a free of a small block that finds the mark is a second free of the block, or the program has copied what an
+//! earlier block left in memory. The free asks [`suspect`](crate::heap) which it is.
 
 use core::ptr::null_mut;
 
@@ -81,6 +82,19 @@ impl Block {
             if left != 0 {
                 crate::report::written_after_free(block.cast());
             }
+        }
+    }
+
+    /// Hands out the first block of a list, as [`hand_out`](Self::hand_out) does, and returns the next one.
+    ///
+    /// # Safety
+    /// As for [`hand_out`](Self::hand_out).
+    #[inline(always)]
+    pub unsafe fn leave(block: *mut Block) -> *mut Block {
+        // SAFETY: as the caller says.
+        unsafe {
+            Self::hand_out(block);
+            (*block).next
         }
     }
 
