@@ -16,7 +16,7 @@ use super::{Arena, scarce};
 use crate::heap::block::{Block, Kind};
 use crate::heap::{self, sampling};
 use crate::request::{ALIGN_SMALL_MAX, Request, Source};
-use crate::size_class::{TABLE_MAX, aligned_class, class_of};
+use crate::size_class::{SMALL_MAX, TABLE_MAX, aligned_class, class_of};
 use crate::{huge, purge, run, settings, spare};
 use core::ptr::null_mut;
 
@@ -65,7 +65,9 @@ fn alloc_not_hardened(size: usize) -> *mut u8 {
             return p;
         }
     }
-    if !sampling::is_on() {
+    if size > SMALL_MAX {
+        // No refill serves it.
+    } else if !sampling::is_on() {
         let p = heap::refill_short(size);
         if !p.is_null() {
             return p;

@@ -4,7 +4,7 @@
 use super::alloc::bytes_for;
 use crate::hardened;
 use crate::hardened::shape::MOST;
-use crate::heap::block::{Block, Kind, free_block, free_hardened, why};
+use crate::heap::block::{Block, Kind, free_block, free_hardened, free_usual_run, why};
 use crate::heap::{self, Added, Freed};
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
@@ -207,7 +207,12 @@ unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
 #[inline(never)]
 unsafe fn others_slow(p: *mut u8, granule: usize) {
     // SAFETY: passed on.
-    unsafe { others_done(p, heap::free_of_others(p, granule)) };
+    unsafe {
+        match free_usual_run(p, granule) {
+            Some(released) => purge::on_free(released),
+            None => others_done(p, heap::free_of_others(p, granule)),
+        }
+    }
 }
 
 /// # Safety

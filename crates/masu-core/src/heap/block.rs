@@ -201,17 +201,15 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         if let Kind::Own | Kind::Remote = block.kind {
             return free::remote_free(span::span_at(p), p.cast());
         }
-        thread_bytes::freed(block.bytes);
         if let Some(heap) = block.heap() {
+            thread_bytes::freed(block.bytes);
             return heap.free(p.cast());
         }
+        if block.kind == Kind::Medium {
+            return free_run(p, block.bytes);
+        }
+        thread_bytes::freed(block.bytes);
         match block.kind {
-            Kind::Medium => {
-                let heap = birth::current_or_later();
-                run::free(heap.map(|heap| &heap.runs), p, block.bytes);
-                // What went into the thread's cache is not stale.
-                if heap.is_some() { A_LOOK } else { block.bytes }
-            }
             Kind::Spare => spare::give(p),
             Kind::Guarded => {
                 if !guard::free(p) {
@@ -222,6 +220,40 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
             _ => huge::give(p),
         }
     }
+}
+
+/// Frees a run of `bytes` that is no arena's. Returns as [`free_block`].
+///
+/// # Safety
+/// As for [`free_block`].
+#[inline(always)]
+unsafe fn free_run(p: *mut u8, bytes: usize) -> usize {
+    thread_bytes::freed(bytes);
+    let heap = birth::current_or_later();
+    // SAFETY: passed on.
+    unsafe { run::free(heap.map(|heap| &heap.runs), p, bytes) };
+    // What went into the thread's cache is not stale.
+    if heap.is_some() { A_LOOK } else { bytes }
+}
+
+/// Frees what starts at `p`, in granule `granule`, if that is a live run, no arena's, and no block is sampled: the usual
+/// case of a block that is not small. Returns as [`free_block`], or `None` if nothing has changed.
+///
+/// # Safety
+/// The granule must be `p`'s, in the window. If a run starts at `p`, the caller must own it.
+#[inline(always)]
+pub unsafe fn free_usual_run(p: *mut u8, granule: usize) -> Option<usize> {
+    // SAFETY: invariant 1 of `region`: the granule lies in the window, so below the limit.
+    let entry = unsafe { span::page_map(granule as u32) };
+    if entry.kind() != region::Kind::Run
+        || arena::id_of_run(entry.owner.load(Ordering::Relaxed), region::offset(p)) != 0
+        || prof::any_live()
+    {
+        return None;
+    }
+    let bytes = run::usable_size(p);
+    // SAFETY: passed on.
+    (bytes != 0).then(|| unsafe { free_run(p, bytes) })
 }
 
 /// Frees a block of the hardened heap, or reports what is wrong with it. Returns what is released.
