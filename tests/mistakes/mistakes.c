@@ -1,14 +1,16 @@
 // Programs with one mistake each, which show what an allocator stops.
 //
-//   mistakes --list              every case: name, size, thread, whether masu promises to stop it by default, and hardened
-//   mistakes --all               every case in a child of its own, and how that ended: "on", an exit status that
-//                                is not 0, or the signal
+//   mistakes --list              every case: name, size, thread, whether masu promises to stop or report it by default, and
+//                                to stop it hardened
+//   mistakes --all               every case in a child of its own, and how that ended: "on", "reported" (it went on after
+//                                a line on stderr), an exit status that is not 0, or the signal
 //   mistakes NAME SIZE THREAD    one case; THREAD is 0 if all of it happens on this thread, 1 if another one frees the
 //                                block, and 2 if another one uses it wrongly
 //
 // A program that is not stopped says "went on" and exits with 0. Each mistake happens in a heap that is in
 // use: blocks of the same size lie around it, some freed, and more of them follow.
 #include "mistakes.h"
+#include <fcntl.h>
 #include <semaphore.h>
 #include <sys/wait.h>
 
@@ -115,13 +117,15 @@ enum { SIZES = sizeof sizes / sizeof sizes[0] };
 static int is(const struct mistake *m, const char *name) { return strcmp(m->name, name) == 0; }
 
 // Whether masu promises to stop a case of this size.
-static int promised(const struct mistake *m, size_t n) {
+static int promised(const struct mistake *m, size_t n, int thread) {
     if (!(m->flags & SOME)) return m->flags & SEEN;
     // A large block may have been given out again in part.
     if (is(m, "double_free_delayed")) return n <= 20000;
-    // A small block's first words are a link and a mark; zeroes in the link end a list.
-    if (is(m, "write_after_free_all")) return n <= 16384;
-    if (is(m, "write_after_free_zero")) return n >= 16 && n <= 16384;
+    // A free block's first words are a link and a mark, a medium one's while it waits in the cache of the thread that freed
+    // it and has not ended; zeroes in the link end a small block's list.
+    const int waits = n <= 16384 || (n <= 20000 && thread != FREES);
+    if (is(m, "write_after_free_all")) return waits;
+    if (is(m, "write_after_free_zero")) return n >= 16 && waits;
     // 16 bytes past the start of a block of 8 bytes is the next block.
     return n > 32 && !(is(m, "delete_too_small") && n < 4096);
 }
@@ -136,19 +140,43 @@ static int promised_hardened(const struct mistake *m, size_t n) {
     return (m->flags & (SEEN | SOME | HARD)) != 0;
 }
 
+static const char *promise(const struct mistake *m, size_t n, int thread) {
+    return promised(m, n, thread) ? "promised" : m->flags & REPORTED ? "reported" : "not";
+}
+
 static void list_one(const struct mistake *m, size_t n, int thread) {
     const int is_none = m == no_mistake;
-    printf("%s %zu %d %s %s\n", m->name, n, thread, is_none ? "none" : promised(m, n) ? "promised" : "not",
+    printf("%s %zu %d %s %s\n", m->name, n, thread, is_none ? "none" : promise(m, n, thread),
            is_none ? "none" : promised_hardened(m, n) ? "promised" : "not");
 }
 
+// Passes on what was said since the last call, and returns whether that was anything.
+static int passed_on(int said) {
+    char text[4096];
+    int any = 0;
+    lseek(said, 0, SEEK_SET);
+    for (ssize_t n; (n = read(said, text, sizeof text)) > 0; any = 1)
+        if (write(2, text, n) != n) exit(3);
+    lseek(said, 0, SEEK_SET);
+    if (ftruncate(said, 0) != 0) exit(3);
+    return any;
+}
+
+// Prints how a case ended: by a signal or with a status, or whether it went on, having reported something or not.
 static void run_one(const struct mistake *m, size_t n, int thread) {
+    static int said = -1;
     int status;
+    if (said < 0) {
+        said = memfd_create("said", MFD_CLOEXEC);
+        // A log, not a file of data that took standard error's place.
+        if (said < 0 || fcntl(said, F_SETFL, O_APPEND) != 0) exit(3);
+    }
     fflush(stdout);
     pid_t child = fork();
     if (child < 0) exit(3);
     if (child == 0) {
         alarm(4);
+        dup2(said, 2);
         size = n;
         elsewhere = thread;
         use_heap();
@@ -156,10 +184,11 @@ static void run_one(const struct mistake *m, size_t n, int thread) {
         _exit(0);
     }
     if (waitpid(child, &status, 0) != child) exit(3);
+    const int reported = passed_on(said);
     printf("%s %zu %d ", m->name, n, thread);
     if (WIFSIGNALED(status)) printf("%s\n", strsignal(WTERMSIG(status)));
     else if (WEXITSTATUS(status)) printf("%d\n", WEXITSTATUS(status));
-    else printf("on\n");
+    else printf("%s\n", reported ? "reported" : "on");
 }
 
 static int for_all(void (*each)(const struct mistake *, size_t, int)) {
