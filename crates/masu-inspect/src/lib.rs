@@ -20,6 +20,7 @@
 //!   │    └─ retained   whose blocks keep what is free in spans
 //!   ├─ guarded         guarded blocks, and who allocated and freed them
 //!   ├─ statistics      what the process would report itself
+//!   │    └─ flow       what it has allocated since an earlier look
 //!   └─ error           why nothing can be read, and the way out
 //! ```
 //!
@@ -35,6 +36,7 @@ pub mod engine;
 pub mod error;
 pub mod fill;
 pub mod find;
+pub mod flow;
 #[cfg(test)]
 mod forged;
 pub mod guarded;

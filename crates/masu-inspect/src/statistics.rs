@@ -5,6 +5,7 @@ use masu_core::outside::{LENDS, Place};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::find;
+use crate::flow::Flow;
 use crate::hardened;
 use crate::heaps;
 use crate::memory::Memory;
@@ -23,8 +24,8 @@ pub struct Seen {
     pub masu: String,
     /// The statistics of each copy.
     pub copies: Vec<Statistics>,
-    /// Bytes that its threads have allocated; decreases when a thread ends. `None` if nothing counts them.
-    pub flow: Option<u64>,
+    /// What its threads have allocated. `None` if nothing counts that.
+    pub flow: Option<Flow>,
 }
 
 /// Returns the statistics of the copies of masu in a process.
@@ -42,11 +43,11 @@ pub fn read(process: u32) -> Result<Seen, Error> {
 fn attempt(process: u32) -> Result<Seen, Error> {
     let (memory, engines) = find::engines(process)?;
     let masu = engines.first().map(|engine| engine.masu.clone()).unwrap_or_default();
-    let mut seen = Seen { masu, copies: Vec::new(), flow: Some(0) };
+    let mut seen = Seen { masu, copies: Vec::new(), flow: Some(Flow::default()) };
     for engine in &engines {
         let (statistics, flow) = of(&memory, engine)?;
         seen.copies.push(statistics);
-        seen.flow = seen.flow.zip(flow).map(|(sum, flow)| sum + flow);
+        seen.flow = Flow::both(seen.flow, flow);
     }
     Ok(seen)
 }
@@ -57,19 +58,20 @@ const COUNTERS: usize = 7;
 const REFILLED: usize = 1;
 const REMOTE: usize = 5;
 
-/// Returns the statistics of one copy, and the bytes that its threads have allocated. Their heaps count these; in a hardened
+/// Returns the statistics of one copy, and what its threads have allocated. Their heaps count that; in a hardened
 /// process without room for a heap, nothing does.
 ///
 /// # Errors
 /// If the process cannot be read.
-pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<u64>), Error> {
+pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<Flow>), Error> {
     let (l, f) = (&engine.layout, &engine.figures);
     let word = |which| memory.word(engine.address(which));
     let half = |which| {
         memory.array(engine.address(which)).map(|bytes| u64::from(u32::from_ne_bytes(bytes)))
     };
     let (mut small, mut spans, mut abandoned) = (0, 0, 0);
-    let (mut counters, mut cached, mut flow) = ([0; COUNTERS], 0, 0);
+    let (mut counters, mut cached) = ([0; COUNTERS], 0);
+    let (mut of_heaps, mut of_caches) = (Vec::new(), Vec::new());
     let mut hooked = [0; 3];
     if engine.base != 0 {
         let tables = Tables::read(memory, engine)?;
@@ -85,16 +87,17 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<u64>),
             let heap = &heap[l.heap_at as usize..];
             // Blocks that the shared arena lends count as its borrowers'.
             if u32_at(heap, l.heap_live) == LENDS {
+                of_heaps.push(0);
                 continue;
             }
             count(engine, heap, &mut counters);
             cached += u64_at(heap, l.heap_cached);
-            flow += u64_at(heap, l.heap_allocated);
+            of_heaps.push(u64_at(heap, l.heap_allocated));
         }
         let caches = heaps::processor_caches(memory, engine)?;
         for cache in caches.chunks_exact(l.processor_stride as usize) {
             let bytes = u64_at(cache, l.processor_allocated);
-            flow += bytes;
+            of_caches.push(bytes);
             counters[REFILLED] += bytes;
             counters[REMOTE] += u64_at(cache, l.processor_taken);
         }
@@ -153,7 +156,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<u64>),
         ("foreign_frees", word(Place::ForeignFrees)?),
     ];
     let is_counted = engine.base != 0 || hardened.mapped == 0;
-    Ok((statistics, is_counted.then_some(flow)))
+    Ok((statistics, is_counted.then(|| Flow::of(of_heaps, of_caches))))
 }
 
 /// Adds a heap's counters.

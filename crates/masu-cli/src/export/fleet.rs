@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use masu_inspect::flow::Flow;
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, Error, engines, statistics};
 use procfs::process::{Process as Proc, Stat};
@@ -125,7 +126,7 @@ struct Known {
     engines: Vec<Engine>,
     group: Group,
     found: Instant,
-    flow: u64,
+    flow: Flow,
     allocated: u64,
 }
 
@@ -244,7 +245,16 @@ impl Known {
         let stat = stat(process).ok_or(Error::Ended(process))?;
         let group = container::of(Path::new("/"), process);
         let started = stat.starttime;
-        Ok(Known { started, stat, memory, engines, group, found: now, flow: 0, allocated: 0 })
+        Ok(Known {
+            started,
+            stat,
+            memory,
+            engines,
+            group,
+            found: now,
+            flow: Flow::default(),
+            allocated: 0,
+        })
     }
 
     /// Returns it if it is still the same process with the same copies of masu.
@@ -267,17 +277,19 @@ impl Known {
         boot: u64,
         groups: &mut HashMap<Limit, Option<u64>>,
     ) -> Result<Process, Error> {
-        let (mut all, mut flow) = (Vec::new(), Some(0));
+        let (mut all, mut flow) = (Vec::new(), Some(Flow::default()));
         for engine in &mut self.engines {
             // The figures of the last look may be of before all other processes were looked at.
             engine.look(&self.memory)?;
             let (statistics, bytes) = statistics::of(&self.memory, engine)?;
             all.extend(statistics);
-            flow = flow.zip(bytes).map(|(sum, bytes): (u64, u64)| sum + bytes);
+            flow = Flow::both(flow, bytes);
         }
-        // When a thread ends, its count disappears.
-        self.allocated += flow.unwrap_or(self.flow).saturating_sub(self.flow);
-        self.flow = flow.unwrap_or(self.flow);
+        let alloc_bytes = flow.map(|flow| {
+            self.allocated += flow.since(&self.flow);
+            self.flow = flow;
+            self.allocated
+        });
         let of = |name| all.iter().filter(|(found, _)| *found == name).map(|(_, n)| n).sum();
         let figures = || self.engines.iter().map(|engine| engine.figures);
         let container = self.group.limit.as_ref().and_then(|limit| {
@@ -305,7 +317,7 @@ impl Known {
             hard_limit: figures().filter_map(|figures| figures.hard_limit).min(),
             soft_limit: figures().filter_map(|figures| figures.soft_limit).min(),
             container,
-            alloc_bytes: flow.map(|_| self.allocated),
+            alloc_bytes,
             purged: of("purged_bytes"),
             refills: of("refills"),
             remote_frees: of("remote_frees"),

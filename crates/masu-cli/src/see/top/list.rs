@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use masu_inspect::flow::Flow;
 use masu_inspect::statistics;
 use masu_inspect::{Error, account};
 use serde::Serialize;
@@ -94,7 +95,7 @@ struct Known {
     /// When it started, in ticks since boot: another process may reuse its ID.
     started: Option<u64>,
     row: Row,
-    flow: Option<u64>,
+    flow: Option<Flow>,
     at: Instant,
 }
 
@@ -208,8 +209,7 @@ fn look(process: u32, before: Option<Known>) -> Result<Known, Error> {
         trend.pop_front();
     }
     let rate = before.and_then(|known| {
-        // When a thread ends, its count disappears.
-        let bytes = seen.flow?.saturating_sub(known.flow?) as f64;
+        let bytes = seen.flow.as_ref()?.since(&known.flow?) as f64;
         Some((bytes / at.duration_since(known.at).as_secs_f64().max(0.001)) as u64)
     });
     let grown = resident.cast_signed() - trend.front().copied().unwrap_or(resident).cast_signed();
