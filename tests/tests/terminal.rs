@@ -293,6 +293,31 @@ fn a_watch_is_drawn_anew_in_its_place() {
     }
 }
 
+/// Without colours, too; a terminal that cannot be drawn on gets the chart once.
+#[test]
+fn a_watch_is_drawn_once_whatever_the_terminal() {
+    if !is_masu() {
+        return;
+    }
+    let _together = together();
+    let running = start(&program(1000), "decay:300ms");
+    for environment in ["NO_COLOR=1", "TERM=dumb"] {
+        let (watch, id) = (command(), running.id());
+        let line = format!(
+            "{environment} {} watch -p {id} --for 3s; echo ended with $?; read x",
+            watch.display()
+        );
+        let watch = Terminal::run(SIZES[0], &line);
+        watch.shows(|screen| screen.contains("ended with 0"));
+        let history = watch.history();
+        assert_eq!(
+            history.matches(&format!("process {id} (")).count(),
+            1,
+            "{environment}: {history}"
+        );
+    }
+}
+
 #[test]
 fn a_watch_ends_when_it_is_interrupted() {
     if !is_masu() {

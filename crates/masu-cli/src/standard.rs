@@ -7,6 +7,8 @@ use std::mem::forget;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::fcntl_getfd;
 
@@ -38,6 +40,19 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Writes text, with colours only on a terminal and as `NO_COLOR` and similar variables say.
 pub fn print_styled(text: &str) -> Result<(), Failure> {
     write(anstream::stdout().lock(), text.as_bytes())
+}
+
+/// Returns what [`print_styled`] writes.
+pub fn styled(text: &str) -> String {
+    match AutoStream::choice(&io::stdout()) {
+        ColorChoice::Never => strip_str(text).to_string(),
+        _ => text.to_owned(),
+    }
+}
+
+/// Whether the terminal cannot be drawn on.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
 /// Writes bytes.

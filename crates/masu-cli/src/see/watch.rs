@@ -28,7 +28,7 @@ use crate::hold::{Hold, is_ignored};
 use crate::printable::printable;
 use crate::prof::follow::SHARED;
 use crate::prof::output::check;
-use crate::standard::print_styled;
+use crate::standard::{is_dumb, print, styled};
 use crate::wake::{Sender, Wake};
 
 /// Chart a program's memory over time.
@@ -121,7 +121,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let name = printable(&name);
     let mut wake = Wake::new(&[&signals[..], &[SIGCHLD]].concat(), order.pid)?;
     drop(hold);
-    let mut live = child.is_none() && stdout().is_terminal();
+    let mut live = child.is_none() && stdout().is_terminal() && !is_dumb();
     let (mut sampler, begin) = (Sampler::new(process), Instant::now());
     let (mut drawn, mut last) = (0, Instant::now());
     // Whether the process is there at the end.
@@ -153,7 +153,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
             let peak = sampler.peak(true, None);
             let picture = picture::draw(&name, process, &sampler.samples, peak, terminal());
             // What goes wrong is told at the end, after the files.
-            live = print_styled(&over(drawn, &picture)).is_ok();
+            live = print(&over(drawn, &picture)).is_ok();
             (drawn, last) = (picture.lines().count(), Instant::now());
         }
         // A command may end soon.
@@ -181,7 +181,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     });
     let svg = order.svg.iter().map(|file| write(file, &page::svg(&name, &sampler.samples, peak)));
     // After the files: if nobody reads stdout, SIGPIPE ends this process.
-    let chart = iter::once_with(|| print_styled(&over(drawn, &picture)));
+    let chart = iter::once_with(|| print(&over(drawn, &picture)));
     failure::or_own(failure::all(html.chain(svg).chain(chart)), code(status))
 }
 
@@ -249,11 +249,12 @@ fn terminal() -> Frame {
     }
 }
 
-/// Redraws over the previous lines. Each line is cleared beyond its end: clearing the whole terminal could leave old
-/// content in its history.
+/// Redraws over the previous lines, also on a terminal without colours. Each line is cleared beyond its end: clearing the
+/// whole terminal could leave old content in its history.
 fn over(lines: usize, picture: &str) -> String {
+    let picture = styled(picture);
     if lines == 0 {
-        return picture.to_owned();
+        return picture;
     }
     format!("\x1b[{lines}F{}\x1b[J", picture.replace('\n', "\x1b[K\n"))
 }

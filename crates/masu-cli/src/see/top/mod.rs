@@ -23,6 +23,8 @@ use clap::Args;
 
 use crate::columns::fit;
 use crate::failure::Failure;
+#[cfg(feature = "screen")]
+use crate::standard::is_dumb;
 use crate::standard::print_styled;
 use list::List;
 
@@ -64,8 +66,7 @@ pub struct Order {
 /// Whether there is a terminal that can be drawn on.
 #[cfg(feature = "screen")]
 fn is_screen() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
-    !is_dumb && stdout().is_terminal() && stdin().is_terminal()
+    !is_dumb() && stdout().is_terminal() && stdin().is_terminal()
 }
 
 /// Does what `order` says; the exit code.
