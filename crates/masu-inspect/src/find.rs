@@ -9,7 +9,7 @@ use masu_core::outside::NOTE_TYPE;
 use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
-use procfs::process::{MMPermissions, MMapPath, MemoryMaps, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
 use procfs::{FromBufRead as _, ProcError, ProcResult};
 
 use crate::engine::Engine;
@@ -35,7 +35,21 @@ const MAPPINGS: u64 = 1 << 18;
 /// # Errors
 /// If the process does not exist, or may not be read.
 pub fn mappings(process: u32) -> Result<MemoryMaps, Error> {
-    of_text(process, &text(process, "smaps", MAPPINGS * ENTRY)?)
+    let mut maps = of_text(process, &text(process, "smaps", MAPPINGS * ENTRY)?)?;
+    maps.0 = once(maps.0);
+    Ok(maps)
+}
+
+/// Leaves each mapping once. The kernel lists one that grows meanwhile over the next one a second time, from its start.
+fn once(listed: Vec<MemoryMap>) -> Vec<MemoryMap> {
+    let mut found: Vec<MemoryMap> = Vec::with_capacity(listed.len());
+    for map in listed {
+        while found.last().is_some_and(|last| last.address.0 >= map.address.0) {
+            found.pop();
+        }
+        found.push(map);
+    }
+    found
 }
 
 /// Returns the text of a process's `maps`.
@@ -201,6 +215,17 @@ mod tests {
         assert_eq!(whole(&b"four"[..], 5).expect("all"), b"four");
         assert!(whole(&b"four"[..], 4).is_err());
         assert!(whole(io::repeat(b'a'), 1000).is_err(), "without an end");
+    }
+
+    #[test]
+    fn a_mapping_that_grows_meanwhile_counts_once() {
+        let line = |from, to| format!("{from}-{to} rw-p 00000000 00:00 0 \n");
+        let listed =
+            [(1000, 2000), (2000, 3000), (2000, 4000), (5000, 6000), (2000, 7000), (8000, 9000)];
+        let text: String = listed.iter().map(|&(from, to)| line(from, to)).collect();
+        let maps = once(parsed(text.as_bytes()).expect("mappings").0);
+        let found: Vec<_> = maps.iter().map(|map| map.address).collect();
+        assert_eq!(found, [(0x1000, 0x2000), (0x2000, 0x7000), (0x8000, 0x9000)]);
     }
 
     #[test]
