@@ -35,9 +35,12 @@ pub fn sort(mappings: &[(&MemoryMap, u64)]) -> BTreeMap<What, u64> {
     let mut before: Option<(&MemoryMap, What)> = None;
     for &(map, bytes) in mappings {
         let what = match &map.pathname {
+            MMapPath::Path(path) if is_zeroes(path) => match map.perms {
+                perms if perms.contains(MMPermissions::SHARED) => What::Shared,
+                _ => What::Anonymous(None),
+            },
             MMapPath::Path(path) if path.starts_with("/dev/shm") || is_memfd(path) => What::Shared,
             MMapPath::Path(path) if programs.contains(path) => What::Programs,
-            MMapPath::Path(path) if path.starts_with("/dev/zero") => What::Shared,
             MMapPath::Path(_) => What::Files,
             MMapPath::Heap => What::Brk,
             MMapPath::Stack | MMapPath::TStack(_) => What::Stacks,
@@ -86,6 +89,12 @@ fn path(map: &MemoryMap) -> Option<&PathBuf> {
         MMapPath::Path(path) => Some(path),
         _ => None,
     }
+}
+
+/// Whether it is the kernel's device for memory. The kernel names shared anonymous mappings after it, as if it were
+/// deleted.
+fn is_zeroes(path: &std::path::Path) -> bool {
+    matches!(path.as_os_str().as_encoded_bytes(), b"/dev/zero" | b"/dev/zero (deleted)")
 }
 
 fn is_memfd(path: &std::path::Path) -> bool {
