@@ -16,7 +16,8 @@ use crate::find;
 use crate::hardened;
 use crate::hooked;
 use crate::inside;
-use crate::memory::{Memory, Ranges};
+use crate::memory::Memory;
+use crate::owned::Owned;
 
 /// The largest difference, as a share of the RSS, at which the sum closes.
 pub const CLOSED: f64 = 0.01;
@@ -314,17 +315,9 @@ fn attempt(process: u32) -> Result<Account, Error> {
     let (memory, engines) = find::engines(process)?;
     let mut account = Account::of(process, name(process), &engines);
     let owned = inside(&memory, &engines, &mut account)?;
-    let rss = outside(&memory, &engines, &owned, &mut account)?;
+    let rss = outside(&memory, &engines, owned, &mut account)?;
     account.close(rss);
     Ok(account)
-}
-
-/// Address ranges that are masu's.
-struct Owned {
-    /// All of them.
-    all: Ranges,
-    /// Those from hooks, which may be mapped files.
-    hooked: Ranges,
 }
 
 /// Adds masu's memory. Returns its address ranges.
@@ -336,8 +329,7 @@ fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<
         owned.append(&mut hardened::add(memory, engine, account)?);
         hooks.append(&mut hooked::add(memory, engine, account)?);
     }
-    owned.extend(&hooks);
-    Ok(Owned { all: Ranges::of(owned), hooked: Ranges::of(hooks) })
+    Ok(Owned::of(owned, hooks))
 }
 
 /// Accounts for a core file's part of its process's memory: the pages that were dumped and are not
@@ -405,11 +397,12 @@ const APART: [(Kind, Range); 4] = [
 fn outside(
     memory: &Memory,
     engines: &[Engine],
-    owned: &Owned,
+    mut owned: Owned,
     account: &mut Account,
 ) -> Result<u64, Error> {
     let maps = find::mappings(memory.process)?;
     let rss = rss(memory.process)?;
+    owned.grow(memory, engines)?;
     let is_masus = |map: &MemoryMap| {
         matches!(&map.pathname, MMapPath::Path(path) if path.file_name()
             .is_some_and(|name| name.as_encoded_bytes().starts_with(b"libmasu")))

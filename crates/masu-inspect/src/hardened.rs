@@ -127,41 +127,74 @@ pub(crate) fn add(
     engine: &Engine,
     account: &mut Account,
 ) -> Result<Vec<Range>, Error> {
-    let mut records = Vec::new();
-    for (which, _) in PLACES {
-        let (array, arenas) = pool_array(memory, engine, which)?;
-        records.push((array, array + arenas * arena_bytes(engine)));
+    let heap = Heap::read(memory, engine)?;
+    for pool in &heap.pools {
+        slabs(memory, engine, pool, account)?;
     }
-    let (heads, arenas) = heads(memory, engine)?;
-    records.push((heads, heads + arenas * engine.layout.head_len));
-    records.push(caches(memory, engine)?);
-    let mut ours = Vec::new();
-    for pool in pools(memory, engine)? {
-        records.push((pool.metadata, pool.metadata + pool.opened_metadata));
-        ours.push((pool.start, pool.start + pool.opened));
-        slabs(memory, engine, &pool, account)?;
-    }
-    let large = Large::read(memory, engine)?;
-    records.extend(large.records);
+    let large = &heap.large;
     account.hardened_blocks += large.live.len() as u64;
     account.allocated += large.live.iter().map(|(_, asked)| asked).sum::<u64>();
     for (is_live, blocks) in [(true, &large.live), (false, &large.kept)] {
         for &(start, len) in blocks {
-            let end = start.saturating_add(len).next_multiple_of(engine.layout.unit);
+            let (start, end) = pages(engine, start, len);
             let bytes = memory.pages(start, end)?.resident.bytes(start, end);
             // Small blocks have pages of their own, too, when slabs have no more addresses.
             let live = if is_live { bytes.min(len) } else { 0 };
             account.add(Kind::LiveHardened, live);
             account.add(Kind::FreeHardened, bytes - live);
-            ours.push((start, end));
         }
     }
-    for &(start, end) in &records {
+    for &(start, end) in &heap.records {
         let bytes = memory.pages(start, end)?.resident.bytes(start, end);
         account.add(Kind::HardenedRecords, bytes);
     }
-    ours.append(&mut records);
-    Ok(ours)
+    Ok(heap.ranges(engine))
+}
+
+/// Returns the heap's address ranges.
+///
+/// # Errors
+/// If the process cannot be read.
+pub(crate) fn ranges(memory: &Memory, engine: &Engine) -> Result<Vec<Range>, Error> {
+    Ok(Heap::read(memory, engine)?.ranges(engine))
+}
+
+/// Returns the pages of a large block.
+fn pages(engine: &Engine, start: u64, len: u64) -> Range {
+    (start, start.saturating_add(len).next_multiple_of(engine.layout.unit))
+}
+
+/// All of a hardened heap.
+struct Heap {
+    pools: Vec<Pool>,
+    large: Large,
+    records: Vec<Range>,
+}
+
+impl Heap {
+    fn read(memory: &Memory, engine: &Engine) -> Result<Heap, Error> {
+        let mut records = Vec::new();
+        for (which, _) in PLACES {
+            let (array, arenas) = pool_array(memory, engine, which)?;
+            records.push((array, array + arenas * arena_bytes(engine)));
+        }
+        let (heads, arenas) = heads(memory, engine)?;
+        records.push((heads, heads + arenas * engine.layout.head_len));
+        records.push(caches(memory, engine)?);
+        let pools = pools(memory, engine)?;
+        records.extend(pools.iter().map(|it| (it.metadata, it.metadata + it.opened_metadata)));
+        let large = Large::read(memory, engine)?;
+        records.extend(large.records);
+        Ok(Heap { pools, large, records })
+    }
+
+    fn ranges(self, engine: &Engine) -> Vec<Range> {
+        let Heap { pools, large, records } = self;
+        let pools = pools.iter().map(|pool| (pool.start, pool.start + pool.opened));
+        let large = large.live.into_iter().chain(large.kept);
+        let large = large.map(|(start, len)| pages(engine, start, len));
+        pools.chain(large).chain(records).collect()
+    }
 }
 
 /// A block, or its slot.

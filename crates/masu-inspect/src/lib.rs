@@ -9,6 +9,7 @@
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
 //!   │    └─ layout     whether masu can have that layout
 //!   ├─ account         where every resident byte is; adds up to the RSS
+//!   │    ├─ owned      which addresses are masu's
 //!   │    ├─ inside     what is masu's
 //!   │    ├─ fill       how full spans are
 //!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
@@ -46,6 +47,7 @@ mod hooked;
 mod inside;
 mod layout;
 pub mod memory;
+mod owned;
 pub mod profile;
 pub mod retained;
 pub mod statistics;

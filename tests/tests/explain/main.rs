@@ -1,6 +1,8 @@
 //! `masu explain` tells the truth: in real programs its sum is the RSS at several moments, and for a program whose
 //! memory is known its figures are right.
 
+mod kinds;
+
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
