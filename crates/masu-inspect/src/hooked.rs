@@ -7,7 +7,8 @@ use std::collections::HashSet;
 use crate::account::{Account, Kind};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::memory::Memory;
+use crate::inside::rounding;
+use crate::memory::{Memory, Ranges};
 use crate::tables::{u8_at, u64_at};
 
 /// Most plausible chunks of all heaps: 2 TiB.
@@ -26,7 +27,7 @@ pub(crate) fn add(
     engine: &Engine,
     account: &mut Account,
 ) -> Result<Vec<(u64, u64)>, Error> {
-    let (mut ours, mut seen) = (Vec::new(), HashSet::new());
+    let (mut ours, mut records, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     if engine.base == 0 {
         return Ok(ours);
     }
@@ -43,7 +44,8 @@ pub(crate) fn add(
             if record == 0 {
                 break;
             }
-            let chunk = memory.filled(record, l.hooked_chunk_len)?;
+            let this = record;
+            let chunk = memory.filled(this, l.hooked_chunk_len)?;
             let at = u64_at(&chunk, l.hooked_chunk_at);
             record = u64_at(&chunk, l.hooked_chunk_next);
             if at == 0 || !at.is_multiple_of(l.chunk) || at.checked_add(l.chunk).is_none() {
@@ -57,26 +59,48 @@ pub(crate) fn add(
                 return Err(Error::Damaged(memory.process));
             }
             let resident = memory.pages(at, at + l.chunk)?.resident.bytes(at, at + l.chunk);
-            let live = live(memory, engine, &chunk, at)?;
+            let live = live(memory, engine, &chunk, at, account)?;
             account.add(Kind::LiveHooked, live);
+            let pages = u64_at(&chunk, l.hooked_chunk_pages);
+            records.push((this, l.hooked_chunk_len));
+            records.extend((pages != 0).then_some((pages, l.hooked_pages_len)));
             free += resident.cast_signed() - live.cast_signed();
             ours.push((at, at + l.chunk));
         }
         // A huge block's part in a chunk that has just left may be missing.
         account.add(Kind::FreeHooked, free.max(0).cast_unsigned());
     }
+    // The program may want its records in the hook memory itself.
+    let hooked = Ranges::of(ours.clone());
+    records.retain(|&(at, _)| !hooked.has(at));
+    let pages = |(at, len): (u64, u64)| {
+        let end = at.saturating_add(len).checked_next_multiple_of(l.unit);
+        (at / l.unit * l.unit, end.unwrap_or(at))
+    };
+    for (start, end) in Ranges::of(records.into_iter().map(pages).collect()).within(0, u64::MAX) {
+        account.add(Kind::Tables, memory.pages(start, end)?.resident.bytes(start, end));
+        ours.push((start, end));
+    }
     Ok(ours)
 }
 
 /// Resident bytes of the blocks that begin in a chunk.
-fn live(memory: &Memory, engine: &Engine, chunk: &[u8], at: u64) -> Result<u64, Error> {
+fn live(
+    memory: &Memory,
+    engine: &Engine,
+    chunk: &[u8],
+    at: u64,
+    account: &mut Account,
+) -> Result<u64, Error> {
     let l = &engine.layout;
     let pages = u64_at(chunk, l.hooked_chunk_pages);
     match u8_at(chunk, l.hooked_chunk_state) {
         HUGE => {
             // Its other chunks have no block that begins there.
             let end = at.saturating_add(u64_at(chunk, l.hooked_chunk_bytes));
-            Ok(memory.pages(at, end)?.resident.bytes(at, end))
+            let live = memory.pages(at, end)?.resident.bytes(at, end);
+            account.rounding_at_most += (l.unit - 1).min(live);
+            Ok(live)
         }
         OPEN if pages != 0 => {
             let resident = memory.pages(at, at + l.chunk)?.resident;
@@ -88,15 +112,20 @@ fn live(memory: &Memory, engine: &Engine, chunk: &[u8], at: u64) -> Result<u64, 
                 let start = at + granule * l.granule;
                 if class != 0 && class <= l.last_class {
                     let blocks = u64_at(&records, span + l.hooked_span_live);
-                    let bytes = blocks.saturating_mul(l.sizes[class as usize]);
-                    live += bytes.min(resident.bytes(start, start + l.granule));
+                    let resident = resident.bytes(start, start + l.granule);
+                    live += blocks.saturating_mul(l.sizes[class as usize]).min(resident);
+                    account.rounding_at_most +=
+                        blocks.saturating_mul(rounding(class as usize)).min(resident);
                     continue;
                 }
                 for unit in granule * in_granule..(granule + 1) * in_granule {
                     let used = u64_at(&records, l.hooked_pages_used + unit / 64 * 8);
                     if used >> (unit % 64) & 1 != 0 {
                         let start = at + unit * l.unit;
-                        live += resident.bytes(start, start + l.unit);
+                        let bytes = resident.bytes(start, start + l.unit);
+                        live += bytes;
+                        // No block's length is a quarter more than the next shorter one.
+                        account.rounding_at_most += bytes / 4;
                     }
                 }
             }

@@ -1,5 +1,7 @@
 //! masu's parts of the memory: the resident bytes of each span, run, huge block and table.
 
+use masu_core::size_class::{class_of, medium_units, size_of_class};
+
 use crate::account::{Account, Class, GoingBack, Kind, Thread};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -42,6 +44,8 @@ pub fn add(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<()
                 account.add(Kind::HugeEnds, bytes - live);
                 account.allocated += size;
                 account.huge_blocks += 1;
+                // Whole pages, without those that an alignment adds.
+                account.rounding_at_most += (l.unit - 1).min(live);
             }
             Huge::Dirty => account.add(Kind::DirtyHuge, bytes),
             // Any other resident part of it was of another kind a moment ago.
@@ -101,7 +105,7 @@ impl Window<'_> {
             class.live_bytes += fill.live_bytes;
             class.free_bytes += fill.free - fill.whole;
             account.allocated += fill.live * span.size;
-            account.rounding_at_most += fill.live * (span.size - sizes[span.class - 1] - 1);
+            account.rounding_at_most += fill.live * rounding(span.class);
         }
     }
 
@@ -130,7 +134,7 @@ impl Window<'_> {
                     Unit::Used if run != 0 => {
                         account.add(Kind::LiveMedium, resident);
                         account.allocated += run * l.unit;
-                        account.rounding_at_most += rounding(run, l.unit).min(resident);
+                        account.rounding_at_most += run_rounding(run, l.unit).min(resident);
                         account.medium_blocks += 1;
                     }
                     Unit::Dirty | Unit::Old => account.add(Kind::DirtyPages, resident),
@@ -145,9 +149,41 @@ impl Window<'_> {
     }
 }
 
+/// Returns the maximum waste of rounding to a block of a class.
+pub fn rounding(class: usize) -> u64 {
+    let size = size_of_class(class);
+    // A block as long as the class below may be of this one: see `size_class`.
+    let mut served = size_of_class(class - 1).saturating_sub(16)..size;
+    (size - served.find(|&asked| class_of(asked) == class).unwrap_or(size)) as u64
+}
+
 /// Returns the maximum waste of rounding to a run of `units` units.
-fn rounding(units: u64, unit: u64) -> u64 {
-    let is_length = |n: &u64| masu_core::size_class::medium_units((n * unit) as usize) as u64 == *n;
+fn run_rounding(units: u64, unit: u64) -> u64 {
+    let is_length = |n: &u64| medium_units((n * unit) as usize) as u64 == *n;
     let shorter = (1..units).rev().find(is_length).unwrap_or(0);
     (units - shorter) * unit - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use masu_core::size_class::{LAST_CLASS, MEDIUM_MAX, SMALL_MAX, UNIT};
+
+    use super::*;
+
+    #[test]
+    fn no_block_is_rounded_up_by_more_than_is_said() {
+        let mut most = [0; LAST_CLASS + 1];
+        for asked in 0..=SMALL_MAX {
+            let class = class_of(asked);
+            most[class] = most[class].max(size_of_class(class) - asked);
+        }
+        for (class, most) in most.into_iter().enumerate().skip(1) {
+            assert_eq!(rounding(class), most as u64, "class {class}");
+        }
+        for asked in (SMALL_MAX + 1..=MEDIUM_MAX).step_by(777) {
+            let units = medium_units(asked);
+            let (waste, said) = (units * UNIT - asked, run_rounding(units as u64, UNIT as u64));
+            assert!(waste as u64 <= said && said <= (units * UNIT / 4) as u64, "{asked}");
+        }
+    }
 }
