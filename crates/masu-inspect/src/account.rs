@@ -16,6 +16,7 @@ use crate::find;
 use crate::hardened;
 use crate::hooked;
 use crate::inside;
+use crate::locked::Locked;
 use crate::memory::Memory;
 use crate::owned::Owned;
 
@@ -54,6 +55,8 @@ pub enum Kind {
     HugeEnds,
     /// Parts of huge pages of 2 MiB that no block has used.
     HugePages,
+    /// Other pages that no block uses, resident because the program has locked them.
+    Locked,
     /// Free memory of the hardened heap: in slabs that have blocks in use, behind blocks with pages of their own, in
     /// quarantine, or not yet returned.
     FreeHardened,
@@ -101,6 +104,7 @@ impl Kind {
                 | DirtyHuge
                 | HugeEnds
                 | HugePages
+                | Locked
                 | FreeHardened
                 | FreeHooked
                 | Tables
@@ -323,8 +327,9 @@ fn attempt(process: u32) -> Result<Account, Error> {
 /// Adds masu's memory. Returns its address ranges.
 fn inside(memory: &Memory, engines: &[Engine], account: &mut Account) -> Result<Owned, Error> {
     let (mut owned, mut hooks) = (Vec::new(), Vec::new());
+    let locked = Locked::of(memory)?;
     for engine in engines {
-        inside::add(memory, engine, account)?;
+        inside::add(memory, engine, &locked, account)?;
         owned.extend(engine.owned());
         owned.append(&mut hardened::add(memory, engine, account)?);
         hooks.append(&mut hooked::add(memory, engine, account)?);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::heaps::{self, Heaps};
+use crate::locked::{Locked, Unused};
 use crate::memory::{Memory, Pages};
 use crate::tables::{Span, Tables};
 
@@ -25,15 +26,21 @@ pub struct Fill {
     pub outboxes: u64,
     /// and of free blocks;
     pub free: u64,
-    /// of the latter, memory resident only because of the kernel's pages of 2 MiB, which was never
-    /// part of a block.
-    pub whole: u64,
+    /// of the latter, memory that was never part of a block.
+    pub unused: Unused,
 }
 
 impl Fill {
     /// Assigns a span's resident bytes to its kinds of blocks, live ones first: only a walk through all its free blocks
     /// could tell which page belongs to which kind.
-    pub fn of(engine: &Engine, granule: u64, span: &Span, pages: &Pages, heaps: &Heaps) -> Fill {
+    pub fn of(
+        engine: &Engine,
+        granule: u64,
+        span: &Span,
+        pages: &Pages,
+        locked: &Locked,
+        heaps: &Heaps,
+    ) -> Fill {
         let l = &engine.layout;
         let at = engine.base + granule * l.granule;
         let mut left = pages.resident.bytes(at, at + l.granule);
@@ -48,9 +55,11 @@ impl Fill {
         };
         let (live_bytes, bins, outboxes) = (part(live), part(binned), part(sent));
         let uncarved = at + (span.carved * span.size).next_multiple_of(l.unit).min(l.granule);
-        let whole = pages.huge.bytes(uncarved, at + l.granule).min(left);
+        let Unused { huge, locked } = locked.unused(pages, uncarved, at + l.granule);
+        let huge = huge.min(left);
+        let unused = Unused { huge, locked: locked.min(left - huge) };
         let (class, size) = (span.class, span.size);
-        Fill { class, size, live, live_bytes, bins, outboxes, free: left, whole }
+        Fill { class, size, live, live_bytes, bins, outboxes, free: left, unused }
     }
 }
 
@@ -67,7 +76,7 @@ pub fn fills(memory: &Memory, engine: &Engine) -> Result<HashMap<u64, Fill>, Err
     let heaps = heaps::read(memory, engine, &tables, &pages)?;
     let fill = |granule| {
         let span = tables.span(granule)?;
-        Some((granule, Fill::of(engine, granule, &span, &pages, &heaps)))
+        Some((granule, Fill::of(engine, granule, &span, &pages, &Locked::default(), &heaps)))
     };
     Ok((0..tables.granules()).filter_map(fill).collect())
 }

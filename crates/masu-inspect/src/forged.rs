@@ -5,6 +5,7 @@ use masu_core::outside::{Layout, MAGIC, PLACES, PROCESSOR_CACHES, Place};
 use crate::account::Account;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::locked::Locked;
 use crate::memory::Memory;
 use crate::{hardened, heaps, hooked, inside, statistics};
 
@@ -98,7 +99,7 @@ impl Forged {
         let engine = self.engine()?;
         let mut account = Account::of(0, String::new(), &[]);
         statistics::of(&self.memory, &engine)?;
-        inside::add(&self.memory, &engine, &mut account)?;
+        inside::add(&self.memory, &engine, &Locked::default(), &mut account)?;
         hardened::add(&self.memory, &engine, &mut account)?;
         hardened::nearest(&self.memory, &engine, self.words)?;
         hooked::add(&self.memory, &engine, &mut account)?;

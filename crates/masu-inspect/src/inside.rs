@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::fill::Fill;
 use crate::heaps::{self, Heaps, Held, Owner};
+use crate::locked::{Locked, Unused};
 use crate::memory::{Memory, Pages};
 use crate::tables::{Huge, Tables, Unit};
 
@@ -14,7 +15,12 @@ use crate::tables::{Huge, Tables, Unit};
 ///
 /// # Errors
 /// If the process cannot be read.
-pub fn add(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<(), Error> {
+pub fn add(
+    memory: &Memory,
+    engine: &Engine,
+    locked: &Locked,
+    account: &mut Account,
+) -> Result<(), Error> {
     let figures = &engine.figures;
     account.going_back = GoingBack {
         decay_ms: (figures.decay != u64::MAX).then_some(figures.decay),
@@ -27,11 +33,14 @@ pub fn add(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<()
     }
     let l = &engine.layout;
     let tables = Tables::read(memory, engine)?;
-    let pages = memory.pages(engine.base, engine.base + engine.limit)?;
+    // Mapped, but not yet in use.
+    let rest = (engine.base + engine.limit, engine.base + engine.end.max(engine.limit));
+    let pages = memory.pages(engine.base, rest.1)?;
     let heaps = heaps::read(memory, engine, &tables, &pages)?;
-    let window = Window { engine, tables: &tables, pages: &pages, heaps: &heaps };
+    let window = Window { engine, tables: &tables, pages: &pages, locked, heaps: &heaps };
     window.small(account);
     window.medium(account);
+    unused(account, locked.unused(&pages, rest.0, rest.1));
 
     let end = engine.huge_base + engine.huge_units * l.chunk;
     let far = memory.pages(engine.huge_base, end)?;
@@ -39,23 +48,31 @@ pub fn add(memory: &Memory, engine: &Engine, account: &mut Account) -> Result<()
         let bytes = far.resident.bytes(at, at + len);
         match what {
             Huge::Live(size) => {
-                let live = far.resident.bytes(at, at + size.min(len));
+                let live_end = at + size.min(len);
+                let live = far.resident.bytes(at, live_end);
+                let locked = locked.unused(&far, live_end, at + len).locked;
                 account.add(Kind::LiveHuge, live);
-                account.add(Kind::HugeEnds, bytes - live);
+                account.add(Kind::Locked, locked);
+                account.add(Kind::HugeEnds, bytes - live - locked);
                 account.allocated += size;
                 account.huge_blocks += 1;
                 // Whole pages, without those that an alignment adds.
                 account.rounding_at_most += (l.unit - 1).min(live);
             }
             Huge::Dirty => account.add(Kind::DirtyHuge, bytes),
-            // Any other resident part of it was of another kind a moment ago.
-            Huge::Clean => account.add(Kind::HugePages, far.huge.bytes(at, at + len)),
+            Huge::Clean => unused(account, locked.unused(&far, at, at + len)),
         }
     }
     let below = memory.pages(engine.base - l.below, engine.base)?;
     account.add(Kind::Tables, below.resident.bytes(engine.base - l.below, engine.base));
     account.threads.extend(heaps.held.iter().map(thread));
     Ok(())
+}
+
+/// Adds what no block has used.
+fn unused(account: &mut Account, unused: Unused) {
+    account.add(Kind::HugePages, unused.huge);
+    account.add(Kind::Locked, unused.locked);
 }
 
 fn thread(held: &Held) -> Thread {
@@ -80,6 +97,7 @@ struct Window<'a> {
     engine: &'a Engine,
     tables: &'a Tables<'a>,
     pages: &'a Pages,
+    locked: &'a Locked,
     heaps: &'a Heaps,
 }
 
@@ -91,19 +109,20 @@ impl Window<'_> {
         account.classes.resize(sizes.len(), Class::default());
         for granule in 0..self.tables.granules() {
             let Some(span) = self.tables.span(granule) else { continue };
-            let fill = Fill::of(self.engine, granule, &span, self.pages, self.heaps);
+            let fill = Fill::of(self.engine, granule, &span, self.pages, self.locked, self.heaps);
+            let free = fill.free - fill.unused.bytes();
             account.add(Kind::LiveSmall, fill.live_bytes);
             account.add(Kind::Bins, fill.bins);
             account.add(Kind::Outboxes, fill.outboxes);
-            account.add(Kind::FreeInSpans, fill.free - fill.whole);
-            account.add(Kind::HugePages, fill.whole);
+            account.add(Kind::FreeInSpans, free);
+            unused(account, fill.unused);
             let class = &mut account.classes[span.class];
             class.size = span.size;
             class.spans += 1;
             class.live += fill.live;
             class.capacity += l.granule / span.size;
             class.live_bytes += fill.live_bytes;
-            class.free_bytes += fill.free - fill.whole;
+            class.free_bytes += free;
             account.allocated += fill.live * span.size;
             account.rounding_at_most += fill.live * rounding(span.class);
         }
@@ -111,7 +130,7 @@ impl Window<'_> {
 
     /// Adds runs and free pages.
     fn medium(&self, account: &mut Account) {
-        let Window { engine, tables, pages, heaps } = self;
+        let Window { engine, tables, pages, locked, heaps } = self;
         let l = &engine.layout;
         let in_granule = l.granule / l.unit;
         for chunk in 0..tables.chunks() {
@@ -138,9 +157,7 @@ impl Window<'_> {
                         account.medium_blocks += 1;
                     }
                     Unit::Dirty | Unit::Old => account.add(Kind::DirtyPages, resident),
-                    Unit::Clean => {
-                        account.add(Kind::HugePages, pages.huge.bytes(at, at + l.unit));
-                    }
+                    Unit::Clean => unused(account, locked.unused(pages, at, at + l.unit)),
                     Unit::Used => {}
                 }
                 unit += n;

@@ -12,6 +12,7 @@
 //!   │    ├─ owned      which addresses are masu's
 //!   │    ├─ inside     what is masu's
 //!   │    ├─ fill       how full spans are
+//!   │    ├─ locked     which pages are resident although nothing has used them
 //!   │    ├─ tables     spans, runs and huge blocks, as the engine's tables have them
 //!   │    ├─ hardened   the hardened heap's blocks, free memory and records
 //!   │    ├─ hooked     what is in memory of extent hooks
@@ -46,6 +47,7 @@ pub mod heaps;
 mod hooked;
 mod inside;
 mod layout;
+mod locked;
 pub mod memory;
 mod owned;
 pub mod profile;

@@ -1,5 +1,6 @@
 //! Memory that is easily taken for something else.
 
+use std::io::{BufRead, BufReader};
 use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
@@ -8,6 +9,31 @@ use masu_tests::running::Running;
 use masu_tests::{Compile, is_masu};
 
 use super::{bytes, closes, explained};
+
+/// Where memory is locked, pages are resident before a block uses them.
+#[test]
+fn unused_pages_that_are_locked_have_a_line() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/locked.c").build();
+    let mut command = Command::new(program.path());
+    let mut running = Running::start(command.env("MASU_CONF", "decay:never,huge_pages:0"));
+    if line(&mut running) == "refused" {
+        println!("mlockall is not permitted here");
+        return;
+    }
+    let account = closes(running.id());
+    assert_eq!(
+        (bytes(&account, "in_motion"), bytes(&account, "huge_pages")),
+        (0, 0),
+        "{account:#}"
+    );
+    assert!(bytes(&account, "locked") >= 1 << 20, "{account:#}");
+    let advice = account["advice"].as_array().expect("a list").iter();
+    let said = advice.filter_map(|it| it["what"].as_str()).any(|it| it.contains("has locked"));
+    assert!(said, "{account:#}");
+}
 
 /// What grows while it is read is masu's all the same.
 #[test]
@@ -47,4 +73,11 @@ fn shared_memory_is_no_file() {
     let mib = |kind| bytes(&account, kind) >> 20;
     assert_eq!((mib("shared"), mib("files")), (20, 0), "{account:#}");
     assert!((9..20).contains(&mib("anonymous")), "{account:#}");
+}
+
+/// The next line that a program prints.
+fn line(running: &mut Running) -> String {
+    let out = running.0.stdout.as_mut().expect("a pipe");
+    let line = BufReader::with_capacity(1, out).lines().next();
+    line.expect("a line").expect("text")
 }

@@ -36,8 +36,8 @@ pub fn explain(process: u32) -> Result<(Account, Vec<Advice>), Error> {
 /// Returns what is worth a sentence. An active process has just run.
 fn of(account: &Account, is_active: bool) -> Vec<Advice> {
     let all = [
-        live, spans, held, ends, huge_pages, tables, profile, guards, hooked, anonymous, brk,
-        programs, stacks, shared, swapped,
+        live, spans, held, ends, huge_pages, locked, tables, profile, guards, hooked, anonymous,
+        brk, programs, stacks, shared, swapped,
     ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
     let can_purge = is_active || account.going_back.background;
@@ -224,6 +224,15 @@ fn huge_pages(account: &Account) -> Option<Advice> {
         "{} are parts of huge pages that nothing has used.",
         why,
         "Later allocations use them. If that is too much, MASU_HUGE_PAGES=0 uses pages of 4 KiB only.",
+    )
+}
+
+fn locked(account: &Account) -> Option<Advice> {
+    some(
+        sum(account, &[Kind::Locked]),
+        "{} are unused pages that the program has locked in memory.",
+        "`mlockall` makes all pages of a new mapping resident at once, whether or not a block uses them.",
+        "Later allocations use them. With MCL_ONFAULT, `mlockall` locks each page only when it is first used.",
     )
 }
 
