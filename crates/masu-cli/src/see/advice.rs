@@ -1,5 +1,7 @@
 //! Interprets an account: what is expensive, why it is there, what to do.
 
+use std::cmp::Reverse;
+
 use masu_core::rules::LONELY_BUDGET;
 use masu_inspect::account::Kind;
 use masu_inspect::{Account, Error};
@@ -24,6 +26,9 @@ pub struct Advice {
 
 /// The smallest share of the RSS that is worth a sentence.
 const WORTH: f64 = 0.03;
+
+/// The smallest share of the program's blocks that is worth a word.
+const MAIN: f64 = 0.01;
 
 /// Explains a process, and returns everything that is worth a sentence, most expensive first.
 pub fn explain(process: u32) -> Result<(Account, Vec<Advice>), Error> {
@@ -69,20 +74,20 @@ fn live(account: &Account) -> Option<Advice> {
     let largest = account.classes.iter().max_by_key(|class| class.live_bytes);
     let (small, size) = largest.map_or((0, 0), |class| (class.live_bytes, class.size));
     let small_blocks = largest.map_or(0, |class| class.live);
-    let of: Vec<_> = [
-        (format!("{small_blocks} blocks of up to {}", Bytes(size)), small),
-        (counted(account.medium_blocks, "medium"), sum(account, &[Kind::LiveMedium])),
-        (counted(account.huge_blocks, "huge"), sum(account, &[Kind::LiveHuge])),
+    let mut of = vec![
+        (format!("{} of up to {}", counted(small_blocks, "block"), Bytes(size)), small),
+        (counted(account.medium_blocks, "medium block"), sum(account, &[Kind::LiveMedium])),
+        (counted(account.huge_blocks, "huge block"), sum(account, &[Kind::LiveHuge])),
         (
-            format!("{} in the hardened heap", account.hardened_blocks),
+            format!("{} in the hardened heap", counted(account.hardened_blocks, "block")),
             sum(account, &[Kind::LiveHardened]),
         ),
         ("blocks in memory of the program's own hooks".into(), sum(account, &[Kind::LiveHooked])),
-    ]
-    .into_iter()
-    .filter(|(_, bytes)| *bytes > 0)
-    .map(|(name, bytes)| format!("{name} ({})", Bytes(bytes)))
-    .collect();
+    ];
+    of.retain(|(_, part)| *part as f64 > bytes as f64 * MAIN);
+    of.sort_by_key(|(_, part)| Reverse(*part));
+    let of: Vec<_> =
+        of.into_iter().map(|(name, part)| format!("{name} ({})", Bytes(part))).collect();
     let most = if of.is_empty() { String::new() } else { format!(", mainly {}", of.join(", ")) };
     let untouched = match account.allocated.saturating_sub(bytes) {
         rest if rest as f64 >= bytes as f64 * WORTH => {
@@ -146,7 +151,7 @@ fn held(account: &Account) -> Option<Advice> {
 
 /// Returns a number of blocks of a kind, in words.
 fn counted(n: u64, kind: &str) -> String {
-    if n == 1 { format!("1 {kind} block") } else { format!("{n} {kind} blocks") }
+    if n == 1 { format!("1 {kind}") } else { format!("{n} {kind}s") }
 }
 
 /// Returns the decay time.
@@ -415,6 +420,26 @@ mod tests {
         let said = "mainly 300 blocks of up to 1 KiB (300 KiB). 200 MiB more of its blocks are not resident.";
         assert!(live.why.contains(said), "{live:?}");
         assert!(free.why.contains("The largest part, 200 KiB, is in blocks of 1 KiB"), "{free:?}");
+    }
+
+    #[test]
+    fn the_largest_blocks_are_named_first_and_small_parts_not_at_all() {
+        let parts =
+            [(Kind::LiveSmall, 4 << 10), (Kind::LiveMedium, 1 << 20), (Kind::LiveHuge, 9 << 20)];
+        let mut account = account(&parts);
+        let (size, live_bytes) = (4096, 4096);
+        account.classes =
+            vec![Class { size, live_bytes, spans: 1, live: 1, capacity: 16, free_bytes: 0 }];
+        (account.medium_blocks, account.huge_blocks, account.allocated) = (1, 3, 10 << 20);
+        let said = only(&account).why;
+        assert!(
+            said.contains("mainly 3 huge blocks (9 MiB), 1 medium block (1 MiB). At most"),
+            "{said}"
+        );
+        account.parts.retain(|part| part.kind == Kind::LiveSmall);
+        account.rss = 4096;
+        let said = only(&account).why;
+        assert!(said.contains("mainly 1 block of up to 4 KiB (4 KiB)."), "{said}");
     }
 
     #[test]
