@@ -26,8 +26,7 @@ MASU := $(BUILT)/masu
 # What masu bench measures and traces with.
 PROGRAMS := $(PREFIX)/lib/masu
 COMPLETIONS := $(PREFIX)/share
-library := crates/libmasu/install --prefix '$(PREFIX)' --libdir '$(patsubst $(PREFIX)/%,%,$(LIBDIR))' \
-    --destdir '$(DESTDIR)'
+library := crates/libmasu/install --prefix '$(PREFIX)' --libdir '$(LIBDIR)' --destdir '$(DESTDIR)'
 
 .PHONY: all install uninstall deb wheel
 

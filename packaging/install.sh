@@ -48,8 +48,8 @@ if [ -n "$uninstall" ]; then
     while IFS= read -r file; do
         is_jemallocs "$file" || rm -f "$to/$file"
         directory=$(dirname "$file")
-        # Directories that were made for it and are empty now; rmdir keeps all others.
-        while [ "$directory" != . ] && rmdir "$to/$directory" 2>/dev/null; do
+        # masu's directories, once they are empty. Every prefix has bin, lib and share/man, for whatever comes next.
+        while case $directory in *cmake* | *pkgconfig | *masu*) rmdir "$to/$directory" 2>/dev/null ;; *) false ;; esac; do
             directory=$(dirname "$directory")
         done
     done <"$here/.files"
@@ -57,8 +57,8 @@ if [ -n "$uninstall" ]; then
     exit
 fi
 
-mkdir -p "$to" 2>/dev/null || true
-if [ ! -w "$to" ]; then
+mkdir -p "$to/" 2>/dev/null || true
+if [ ! -w "$to/" ]; then
     echo "install.sh: $to cannot be written: run this as root, or choose another --prefix, such as \$HOME/.local" >&2
     exit 1
 fi
@@ -70,7 +70,9 @@ while IFS= read -r file; do
     mkdir -p "$to/$(dirname "$file")"
     # A new file takes the name, as a whole: programs that run on the old one keep it.
     rm -f "$to/$file.new"
-    if ! { cp -P "$here/$file" "$to/$file.new" && mv -f "$to/$file.new" "$to/$file"; }; then
+    # The unpacked files may be their owner's alone; a link has no mode of its own.
+    if ! { cp -P "$here/$file" "$to/$file.new" && { [ -L "$to/$file.new" ] || chmod a+rX "$to/$file.new"; } &&
+        mv -f "$to/$file.new" "$to/$file"; }; then
         rm -f "$to/$file.new"
         exit 1
     fi

@@ -334,6 +334,10 @@ fn a_directory_outside_the_prefix_is_refused() {
     assert_eq!(done.status.code(), Some(2));
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(said.contains("below the prefix, /opt/masu: /usr/lib64 is not"), "{said}");
+    let mut install = Command::new(workspace().join("crates/libmasu/install"));
+    install.arg("--destdir").arg(place.path());
+    let done = install.args(["--prefix", "here"]).output().expect("it runs");
+    assert_eq!(done.status.code(), Some(2), "pkg-config's file would hold a relative path");
 }
 
 /// As on Alpine, where `realpath` is busybox's and takes no options.

@@ -8,12 +8,16 @@ use masu_tests::{LARGEST_LIBRARY, scratch, tool, workspace};
 
 use crate::{built, output, succeed, text};
 
+/// A directory whose name has what shells, sed and pkg-config treat in their own ways.
+const PREFIX: &str = "/opt/ma su & more";
+
 /// By an administrator whose files are their own: everybody uses what they install.
 fn make(from: &Path, destination: &Path, goal: &str) -> Command {
     let mut make = Command::new("sh");
     make.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(tool("make"));
     make.arg("-C").arg(workspace()).arg(goal).arg(format!("BUILT={}", from.display()));
-    make.args(["PREFIX=/opt/masu", "LIBDIR=/opt/masu/lib/here", "JEMALLOC=yes"]);
+    make.args([format!("PREFIX={PREFIX}"), format!("LIBDIR={PREFIX}/lib/here")])
+        .arg("JEMALLOC=yes");
     make.arg(format!("DESTDIR={}", destination.display()));
     make
 }
@@ -32,7 +36,7 @@ fn what_make_installs_works_and_can_be_taken_away() {
     let Some(from) = built() else { return };
     let place = scratch();
     succeed(&mut make(from, place.path(), "install"));
-    let prefix = place.path().join("opt/masu");
+    let prefix = place.path().join(&PREFIX[1..]);
     let list = files(&prefix);
     for name in [
         "bin/masu",
@@ -57,10 +61,16 @@ fn what_make_installs_works_and_can_be_taken_away() {
     ] {
         assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
     }
-    assert!(files(place.path()).iter().all(|name| name.starts_with("opt/masu/")));
+    assert!(files(place.path()).iter().all(|name| name.starts_with(&PREFIX[1..])));
     let mut own = Command::new("find");
     let own = succeed(own.arg(place.path().join("opt")).args(["!", "-perm", "-o=r"]));
     assert_eq!(own, "", "not for everybody");
+
+    let mut words = Command::new(tool("pkg-config"));
+    words.env("PKG_CONFIG_PATH", prefix.join("lib/here/pkgconfig"));
+    let words = succeed(words.args(["--cflags", "--libs", "masu"]));
+    let here = r"/opt/ma\ su\ \&\ more";
+    assert_eq!(words.trim(), format!("-I{here}/include -L{here}/lib/here -lmasu"));
 
     let library = prefix.join("lib/here/libmasu.so.0");
     let length = fs::metadata(&library).expect("the library").len();

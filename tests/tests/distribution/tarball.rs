@@ -105,14 +105,21 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
 
     install(&["--uninstall"]);
     assert_eq!(files(prefix.path()), ["lib/other.so"]);
+    // A prefix keeps the directories that others install into.
+    for (name, kept) in
+        [("bin", true), ("share/man", true), ("lib/cmake", false), ("include/masu", false)]
+    {
+        assert_eq!(prefix.path().join(name).exists(), kept, "{name}");
+    }
 }
 
-/// By an administrator whose files are their own, over an installation, beside a jemalloc, and with an end.
+/// By an administrator whose files are their own, the unpacked ones too, over an installation, beside a jemalloc, and with an end.
 #[test]
 fn an_installation_is_for_everybody_and_whole() {
     let Some(from) = built() else { return };
     let (place, prefix) = (scratch(), scratch());
     let here = unpacked(place.path(), &tarball(place.path(), from));
+    succeed(Command::new("chmod").args(["-R", "go="]).arg(&here));
     let install = |first: &str, more: &[&str]| {
         let mut install = Command::new("sh");
         install.args(["-c", &format!("{first}; exec \"$@\""), "sh"]).arg(here.join("install.sh"));
