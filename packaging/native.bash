@@ -1,5 +1,12 @@
-# What the gem and the npm package share: the command and the library, for each machine that is given.
+# What the gem, the npm package and the tarball share: the command and the library, for each machine that is given.
 # shellcheck shell=bash
+
+# needs_static TARGET: ends with what to do if Rust cannot build the static command, before anything is built.
+needs_static() {
+    [ -d "$(rustc --print sysroot)/lib/rustlib/$1" ] && return
+    echo "${0##*/}: the command is linked statically: rustup target add $1" >&2
+    exit 1
+}
 
 # native_options "$@": reads --out DIR, --machine NAME LIBRARY COMMAND… into `out` and `given`.
 native_options() {
@@ -20,6 +27,7 @@ native_options() {
         local machine static target
         machine=$(uname -m) target=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
         static=$machine-unknown-linux-musl
+        needs_static "$static"
         (cd "$root" && cargo build --release --package libmasu &&
             cargo build --release --package masu-cli --target "$static")
         given=("$machine" "$target/release/libmasu.so" "$target/$static/release/masu")

@@ -72,3 +72,22 @@ fn the_same_build_gives_the_same_gem() {
     let [one, other] = places.each_ref().map(|place| gem(place.path(), from));
     assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap());
 }
+
+/// The command in it is static. What that needs is said before anything is built, by all who need it.
+#[test]
+fn without_the_static_target_it_says_what_to_do() {
+    let place = scratch();
+    let rustc = place.path().join("rustc");
+    std::fs::write(&rustc, "#!/bin/sh\necho /nowhere\n").expect("written");
+    succeed(Command::new("chmod").arg("+x").arg(&rustc));
+    let path = std::env::var("PATH").expect("PATH");
+    for script in ["gem", "npm", "tarball"] {
+        let mut make = Command::new(workspace().join("packaging").join(script));
+        make.env("PATH", format!("{}:{path}", place.path().display()));
+        let done = output(make.arg("--out").arg(place.path()));
+        assert_eq!(done.status.code(), Some(1), "{script}");
+        let said = text(&done.stderr);
+        let target = format!("rustup target add {}-unknown-linux-musl\n", std::env::consts::ARCH);
+        assert!(said.starts_with(&format!("{script}: ")) && said.ends_with(&target), "{said}");
+    }
+}
