@@ -111,6 +111,11 @@ fn what_is_preloaded_already_stays_behind_masu() {
     ]);
     let said = machine.unit(&["--print", "mariadb"], 0);
     assert!(said.contains("Environment=LD_PRELOAD=libwitness.so:/usr/lib/libfoo.so\n"), "{said}");
+    // systemd's specifiers are as they were: `%h` is still a home, and `%%` a percent sign.
+    let path = machine.at("etc/systemd/system/mariadb.service.d/override.conf");
+    fs::write(path, "[Service]\nEnvironment=LD_PRELOAD=%h/foo.so:/50%%.so\n").unwrap();
+    let said = machine.unit(&["--print", "mariadb"], 0);
+    assert!(said.contains("LD_PRELOAD=libwitness.so:%h/foo.so:/50%%.so\n"), "{said}");
     // Drop-ins of others stay.
     machine.unit(&["mariadb"], 0);
     machine.unit(&["--remove", "mariadb"], 0);
@@ -197,6 +202,7 @@ fn aliases_instances_and_wrappers() {
             "[Service]\nExecStart=-/usr/bin/pg_ctlcluster %i start\n",
         ),
         ("etc/systemd/system/multi-user.target.wants/postgresql@15-main.service", ""),
+        ("usr/lib/systemd/user/pipewire.service", "[Service]\nExecStart=/usr/bin/pipewire\n"),
     ]);
     let alias = machine.at("etc/systemd/system/redis.service");
     std::os::unix::fs::symlink("/lib/systemd/system/redis-server.service", &alias).unwrap();
@@ -223,6 +229,14 @@ fn aliases_instances_and_wrappers() {
       did you mean redis-server?
     ");
     assert!(machine.unit(&["../x"], 2).contains("is not the name of a service"));
+    let said = machine.unit(&["pipewire"], 2);
+    assert!(said.starts_with("masu: pipewire is a service of users"), "{said}");
+    // A template cannot be restarted.
+    insta::assert_snapshot!(machine.unit(&["postgresql@"], 0), @r"
+    /etc/systemd/system/postgresql@.service.d/zz-masu.conf is written. For it to take effect:
+      systemctl daemon-reload && systemctl restart 'postgresql@*.service'
+      masu doctor -p PID, of each: systemctl show -P MainPID 'postgresql@*.service'
+    ");
 }
 
 /// The library lies in a directory that is its owner's own, as a home is.

@@ -296,7 +296,18 @@ const OTHER_NAMES: [&[&str]; 5] = [
     &["memcached", "memcache"],
 ];
 
+/// Where unit files of the services that users start for themselves are, but for those in their homes.
+const USERS_PLACES: [&str; 4] =
+    ["etc/systemd/user", "usr/local/lib/systemd/user", "usr/lib/systemd/user", "lib/systemd/user"];
+
 fn unknown(root: &Path, name: &str) -> Failure {
+    if USERS_PLACES.iter().any(|place| root.join(place).join(format!("{name}.service")).exists()) {
+        let problem =
+            format!("{name} is a service of users, and `masu unit` serves only the system's");
+        let lines = "[Service] and Environment=LD_PRELOAD=/path/to/libmasu.so";
+        return Failure::new(USAGE, problem)
+            .remedy(format!("systemctl --user edit {name}, with the two lines {lines}"));
+    }
     let all = services(root);
     let alike =
         OTHER_NAMES.iter().filter(|names| names.contains(&name)).flat_map(|names| names.iter());

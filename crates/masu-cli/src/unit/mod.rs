@@ -121,10 +121,11 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
     // A path that lasts as long as the package is installed, not only this build of it.
     let library = library::find(order.lib.as_deref())?.path;
     service.sees(&library)?;
-    let mut preload = library.display().to_string();
+    let mut preload = escaped(&format!("LD_PRELOAD={}", library.display()));
     // One that is masu is from this installation or another.
     let is_masu = |file: &str| is_masus_name(&file_name(Path::new(file)));
     for other in service.preloads().iter().filter(|other| !is_masu(other)) {
+        // As the unit has it, with its specifiers.
         preload.push(':');
         preload.push_str(other);
     }
@@ -142,8 +143,10 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
         return Err(Failure::new(REFUSED, problem)
             .remedy(format!("take it out of that list: systemctl edit --full {}", service.name)));
     }
-    let mut settings = vec![("LD_PRELOAD".to_owned(), preload)];
-    settings.extend(conf::of_unit(&order.conf, order.policy.as_deref())?);
+    let mut settings = vec![preload];
+    for (name, value) in conf::of_unit(&order.conf, order.policy.as_deref())? {
+        settings.push(escaped(&format!("{name}={value}")));
+    }
     if let Some(user) = service.user_without(&library) {
         warn(&format!(
             "{} runs as {user}, who may not read {}: the loader would leave masu out; install masu below /usr or /usr/local, \
@@ -163,19 +166,23 @@ fn drop_in(order: &Unit, service: &Service) -> Result<String, Failure> {
         "{MARK} {0}`; `masu unit --remove {0}` removes it.\n[Service]\n",
         service.name.trim_end_matches(".service")
     );
-    for (name, value) in settings {
-        text.push_str(&format!("Environment={}\n", quoted(&format!("{name}={value}"))));
+    for setting in settings {
+        text.push_str(&format!("Environment={}\n", quoted(&setting)));
     }
     Ok(text)
 }
 
-/// Formats an assignment for systemd: `%` begins a specifier, and quotes keep blanks.
-fn quoted(assignment: &str) -> String {
-    let escaped = assignment.replace('\\', "\\\\").replace('%', "%%");
+/// Has systemd take it literally: `%` begins a specifier.
+fn escaped(assignment: &str) -> String {
+    assignment.replace('\\', "\\\\").replace('%', "%%")
+}
+
+/// Makes it one word to systemd: quotes keep blanks.
+fn quoted(escaped: &str) -> String {
     if escaped.contains([' ', '\t', '\'', '"']) {
         format!("\"{}\"", escaped.replace('"', "\\\""))
     } else {
-        escaped
+        escaped.to_owned()
     }
 }
 
@@ -219,6 +226,13 @@ fn cannot(what: &str, file: &str, error: &io::Error, name: &str) -> Failure {
 
 /// Returns the remaining step, which the user must take with the right to interrupt the service.
 fn after(name: &str) -> String {
+    // A template does not run itself; its instances do.
+    if let Some(template) = name.strip_suffix("@.service") {
+        return format!(
+            "  systemctl daemon-reload && systemctl restart '{template}@*.service'\n  masu doctor -p PID, of each: systemctl show \
+             -P MainPID '{template}@*.service'\n"
+        );
+    }
     format!(
         "  systemctl daemon-reload && systemctl restart {name}\n  masu doctor -p $(systemctl show -P MainPID {name})\n"
     )
@@ -230,8 +244,9 @@ mod tests {
 
     #[test]
     fn assignments_are_quoted_as_systemd_reads_them() {
-        assert_eq!(quoted("MASU_DECAY=2s"), "MASU_DECAY=2s");
-        assert_eq!(quoted("MASU_STATS_FILE=/tmp/a.%p"), "MASU_STATS_FILE=/tmp/a.%%p");
-        assert_eq!(quoted(r#"A=b "c""#), r#""A=b \"c\"""#);
+        let line = |assignment| quoted(&escaped(assignment));
+        assert_eq!(line("MASU_DECAY=2s"), "MASU_DECAY=2s");
+        assert_eq!(line("MASU_STATS_FILE=/tmp/a.%p"), "MASU_STATS_FILE=/tmp/a.%%p");
+        assert_eq!(line(r#"A=b "c""#), r#""A=b \"c\"""#);
     }
 }
