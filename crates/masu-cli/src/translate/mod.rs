@@ -116,8 +116,10 @@ fn assignments(word: &str) -> Vec<Result<(String, String), Failure>> {
     let words: Vec<_> = word.split_whitespace().collect();
     let parts = if words.iter().all(|word| named(word)) { words } else { vec![word] };
     let pair = |part: &str| match part.split_once('=') {
-        Some((name, value)) => Ok((name.trim().to_owned(), value.trim_matches(['"', '\'']).into())),
-        None => Err(Failure::new(USAGE, format!("`{part}` is not NAME=VALUE"))
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.trim_matches(['"', '\'']).into()))
+        }
+        _ => Err(Failure::new(USAGE, format!("`{part}` is not NAME=VALUE"))
             .remedy("as in: masu translate MALLOC_CONF=dirty_decay_ms:2000")),
     };
     parts.into_iter().map(pair).collect()

@@ -24,7 +24,7 @@ pub enum Meaning {
     /// masu does not have it; this is the alternative.
     Missing(&'static str),
     /// The value must have this form.
-    BadValue(&'static str),
+    BadValue(String),
     /// No such option; perhaps this one was meant.
     Unknown(Option<&'static str>),
 }
@@ -355,24 +355,24 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
             Ok(0) => set("DECAY", "0"),
             Ok(ms) if ms > 0 && ms % 1000 == 0 => set("DECAY", &format!("{}s", ms / 1000)),
             Ok(ms) if ms > 0 => set("DECAY", &format!("{ms}ms")),
-            _ => Meaning::BadValue("milliseconds, or -1 for never"),
+            _ => Meaning::BadValue("milliseconds, or -1 for never".into()),
         },
         Switch(key, [on, off]) => match truth(value) {
             Some(true) => set(key, on),
             Some(false) => set(key, off),
-            None => Meaning::BadValue("true or false"),
+            None => Meaning::BadValue("true or false".into()),
         },
         If(key, own) => match truth(value) {
             Some(true) => set(key, own),
             Some(false) => Meaning::Nothing("masu does that by default"),
-            None => Meaning::BadValue("true or false"),
+            None => Meaning::BadValue("true or false".into()),
         },
         Share(key) => match value.parse::<u32>() {
             Ok(0) => Meaning::Nothing("0 is none, as on masu"),
             Ok(number) => set(key, &format!("1/{number}")),
-            Err(_) => Meaning::BadValue("a number N: one block in N"),
+            Err(_) => Meaning::BadValue("a number N: one block in N".into()),
         },
-        Prefix(_) if value.is_empty() => Meaning::BadValue("the beginning of file names"),
+        Prefix(_) if value.is_empty() => Meaning::BadValue("the beginning of file names".into()),
         Prefix(key) => set(key, &format!("{value}.%p")),
         Words(key, words) => match words.iter().find(|(word, _)| *word == value || *word == "*") {
             Some((_, Some(own))) => match own.split_once(": ") {
@@ -380,12 +380,12 @@ pub fn meaning(family: Family, key: &str, value: &str) -> Meaning {
                 None => set(key, own),
             },
             Some((_, None)) => Meaning::Nothing("masu does that by default"),
-            None => Meaning::BadValue("another value"),
+            None => Meaning::BadValue(words.iter().map(|w| w.0).collect::<Vec<_>>().join(" or ")),
         },
         Mebibytes(key) => match value.parse::<u64>() {
             Ok(0) => Meaning::Nothing("0 is no limit, as on masu"),
             Ok(number @ ..=MOST_MIB) => set(key, &format!("{number}MiB")),
-            _ => Meaning::BadValue("a number of MiB"),
+            _ => Meaning::BadValue("a number of MiB".into()),
         },
         Kept => {
             let pair = ("MALLOC_CONF".to_owned(), format!("{key}:{value}"));
@@ -425,7 +425,7 @@ mod tests {
                 Family::Jemalloc,
                 "dirty_decay_ms",
                 "soon",
-                Meaning::BadValue("milliseconds, or -1 for never"),
+                Meaning::BadValue("milliseconds, or -1 for never".into()),
             ),
             (Family::Jemalloc, "background_thread", "false", set("MASU_BACKGROUND_THREAD", "off")),
             (Family::Jemalloc, "thp", "never", set("MASU_HUGE_PAGES", "off")),
