@@ -81,6 +81,22 @@ fn pkg_config_links_a_static_program() {
     builds_and_runs(place, &words);
 }
 
+/// Also where only the C library asks for memory: nothing in the program's own file would draw the archive in.
+#[test]
+fn pkg_config_links_a_static_program_that_does_not_name_malloc() {
+    let Some(place) = installed() else { return };
+    let directory = scratch();
+    let (file, program) = (directory.path().join("main.c"), directory.path().join("main"));
+    fs::write(&file, "#include <stdio.h>\nint main(void) { return fopen(\"/\", \"r\") == 0; }\n")
+        .expect("written");
+    let mut compile = Command::new(tool("cc"));
+    compile.arg("-static").arg(&file).arg("-o").arg(&program);
+    succeed(compile.args(pkg_config(place, &["--static", "--libs", "masu"])));
+    let run = Command::new(&program).env("MASU_SHOW_STATS", "1").output().expect("it runs");
+    let said = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success() && said.starts_with("masu: statistics\n"), "{said}");
+}
+
 /// Configures, builds and runs a CMake project that links `target` of `package`.
 #[track_caller]
 fn cmake(place: &Path, package: &str, target: &str) {
