@@ -7,8 +7,8 @@ use crate::elf::{Elf, Unreadable};
 use crate::failure::{Failure, REFUSED, USAGE};
 use crate::inside;
 
-/// The file's names: in a build and where programs are linked with it; where they only run.
-const NAMES: [&str; 2] = ["libmasu.so", "libmasu.so.0"];
+/// The file's names: where programs run, and so the one that lasts; in a build, and where programs are linked with it.
+const NAMES: [&str; 2] = ["libmasu.so.0", "libmasu.so"];
 
 /// The library to preload.
 pub struct Library {
@@ -72,7 +72,7 @@ fn search() -> Result<PathBuf, Failure> {
         });
     }
     let list: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-    Err(Failure::new(REFUSED, format!("{} is in none of these directories:", NAMES[0]))
+    Err(Failure::new(REFUSED, format!("{} is in none of these directories:", NAMES[1]))
         .remedy(format!("{}\nname it with --lib PATH", list.join("\n"))))
 }
 
