@@ -306,7 +306,7 @@ fn unknown(root: &Path, name: &str) -> Failure {
             format!("{name} is a service of users, and `masu unit` serves only the system's");
         let lines = "[Service] and Environment=LD_PRELOAD=/path/to/libmasu.so";
         return Failure::new(USAGE, problem)
-            .remedy(format!("systemctl --user edit {name}, with the two lines {lines}"));
+            .remedy(format!("systemctl --user edit {name}, two lines: {lines}"));
     }
     let all = services(root);
     let alike =
