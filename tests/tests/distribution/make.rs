@@ -11,14 +11,15 @@ use crate::{built, output, succeed, text};
 /// A directory whose name has what shells, sed and pkg-config treat in their own ways.
 const PREFIX: &str = "/opt/ma su & more";
 
-/// By an administrator whose files are their own: everybody uses what they install.
+/// By an administrator whose files are their own, and whose shell looks for directories elsewhere too: everybody uses
+/// what they install.
 fn make(from: &Path, destination: &Path, goal: &str) -> Command {
     let mut make = Command::new("sh");
     make.args(["-c", "umask 077; exec \"$@\"", "sh"]).arg(tool("make"));
     make.arg("-C").arg(workspace()).arg(goal).arg(format!("BUILT={}", from.display()));
     make.args([format!("PREFIX={PREFIX}"), format!("LIBDIR={PREFIX}/lib/here")])
         .arg("JEMALLOC=yes");
-    make.arg(format!("DESTDIR={}", destination.display()));
+    make.arg(format!("DESTDIR={}", destination.display())).env("CDPATH", ".");
     make
 }
 
