@@ -21,7 +21,9 @@ STRIP ?= strip
 # What writes manual pages and completions: the command itself, unless it is for another machine.
 WRITER ?= $(MASU)
 
-BUILT := $(or $(CARGO_TARGET_DIR),target)/release
+# For cargo too, whose own configuration may name another.
+export CARGO_TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+BUILT := $(CARGO_TARGET_DIR)/release
 MASU := $(BUILT)/masu
 # What masu bench measures and traces with.
 PROGRAMS := $(PREFIX)/lib/masu

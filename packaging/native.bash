@@ -28,6 +28,7 @@ native_options() {
         machine=$(uname -m) target=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
         static=$machine-unknown-linux-musl
         needs_static "$static"
+        export CARGO_TARGET_DIR="$target"
         (cd "$root" && cargo build --release --package libmasu &&
             cargo build --release --package masu-cli --target "$static")
         given=("$machine" "$target/release/libmasu.so" "$target/$static/release/masu")

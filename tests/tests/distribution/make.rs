@@ -96,6 +96,24 @@ fn what_make_installs_works_and_can_be_taken_away() {
     assert_eq!(files(place.path()), Vec::<String>::new());
 }
 
+/// Also for a cargo whose configuration names another directory: the variable counts for more.
+#[test]
+fn what_make_builds_is_where_make_install_looks_for_it() {
+    let place = scratch();
+    let cargo = place.path().join("cargo");
+    fs::write(&cargo, "#!/bin/sh\necho \"$CARGO_TARGET_DIR $1\"\n").expect("written");
+    succeed(Command::new("chmod").arg("+x").arg(&cargo));
+    for (set, expected) in [(None, "target build\n"), (Some("else/where"), "else/where build\n")] {
+        let mut make = Command::new(tool("make"));
+        make.args(["-s", "-C"]).arg(workspace()).arg(format!("CARGO={}", cargo.display()));
+        make.env_remove("CARGO_TARGET_DIR");
+        if let Some(set) = set {
+            make.env("CARGO_TARGET_DIR", set);
+        }
+        assert_eq!(succeed(&mut make), expected);
+    }
+}
+
 #[test]
 fn without_a_build_make_install_says_what_to_do() {
     if built().is_none() {
