@@ -7,7 +7,7 @@ use std::process::Command;
 
 use masu_tests::{scratch, tool, workspace};
 
-use crate::{built, output, package, succeed, text};
+use crate::{built, output, package, script, succeed, text};
 
 /// The gem in `place`.
 fn gem(place: &Path, from: &Path) -> std::path::PathBuf {
@@ -77,17 +77,15 @@ fn the_same_build_gives_the_same_gem() {
 #[test]
 fn without_the_static_target_it_says_what_to_do() {
     let place = scratch();
-    let rustc = place.path().join("rustc");
-    std::fs::write(&rustc, "#!/bin/sh\necho /nowhere\n").expect("written");
-    succeed(Command::new("chmod").arg("+x").arg(&rustc));
+    script(place.path(), "rustc", "echo /nowhere");
     let path = std::env::var("PATH").expect("PATH");
-    for script in ["gem", "npm", "tarball"] {
-        let mut make = Command::new(workspace().join("packaging").join(script));
+    for name in ["gem", "npm", "tarball"] {
+        let mut make = Command::new(workspace().join("packaging").join(name));
         make.env("PATH", format!("{}:{path}", place.path().display()));
         let done = output(make.arg("--out").arg(place.path()));
-        assert_eq!(done.status.code(), Some(1), "{script}");
+        assert_eq!(done.status.code(), Some(1), "{name}");
         let said = text(&done.stderr);
         let target = format!("rustup target add {}-unknown-linux-musl\n", std::env::consts::ARCH);
-        assert!(said.starts_with(&format!("{script}: ")) && said.ends_with(&target), "{said}");
+        assert!(said.starts_with(&format!("{name}: ")) && said.ends_with(&target), "{said}");
     }
 }

@@ -86,6 +86,15 @@ fn succeed(command: &mut Command) -> String {
     said
 }
 
+/// Writes a script into `place`. By a separate process, as in [`packages`].
+fn script(place: &Path, name: &str, text: &str) -> PathBuf {
+    let file = place.join(name);
+    let mut write = Command::new("sh");
+    write.args(["-c", "printf '#!/bin/sh\\n%s\\n' \"$1\" >\"$0\" && chmod +x \"$0\""]);
+    succeed(write.arg(&file).arg(text));
+    file
+}
+
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use masu_tests::{LARGEST_LIBRARY, scratch, tool, workspace};
 
-use crate::{built, output, succeed, text};
+use crate::{built, output, script, succeed, text};
 
 /// A directory whose name has what shells, sed and pkg-config treat in their own ways.
 const PREFIX: &str = "/opt/ma su & more";
@@ -100,9 +100,7 @@ fn what_make_installs_works_and_can_be_taken_away() {
 #[test]
 fn what_make_builds_is_where_make_install_looks_for_it() {
     let place = scratch();
-    let cargo = place.path().join("cargo");
-    fs::write(&cargo, "#!/bin/sh\necho \"$CARGO_TARGET_DIR $1\"\n").expect("written");
-    succeed(Command::new("chmod").arg("+x").arg(&cargo));
+    let cargo = script(place.path(), "cargo", "echo \"$CARGO_TARGET_DIR $1\"");
     for (set, expected) in [(None, "target build\n"), (Some("else/where"), "else/where build\n")] {
         let mut make = Command::new(tool("make"));
         make.args(["-s", "-C"]).arg(workspace()).arg(format!("CARGO={}", cargo.display()));
