@@ -1,7 +1,8 @@
 //! The statistics as text, a `name value` line each, for readers and for `grep`; and as a line of
 //! JSON.
 
-use super::snapshot::{Stats, read};
+use super::figures::Stats;
+use super::snapshot::read;
 use crate::config::words::each;
 use crate::text::{Text, decimal, human_bytes};
 

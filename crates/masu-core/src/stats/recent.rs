@@ -7,8 +7,9 @@
 //! below [`WALKS`] walks, every caller gets figures of this moment; after that, callers get those of the last walk
 //! until the debt allows the next one.
 
-use super::tables::for_each_span;
-use super::{ClassStats, Counters, Stats};
+use super::counters::Counters;
+use super::figures::Stats;
+use super::tables::{ClassStats, for_each_span};
 use crate::heap::{self, Role, arena};
 use crate::lock::Lock;
 use crate::region::{self, GRANULE, GRANULE_SHIFT};
@@ -59,6 +60,11 @@ pub fn recent() -> Recent {
         *last = walk();
     }
     *last
+}
+
+/// The table by size class, entry `i` for class `i + 1`. O(spans), or less if it is called often.
+pub fn classes() -> [ClassStats; LAST_CLASS] {
+    recent().classes
 }
 
 impl Recent {
