@@ -29,6 +29,11 @@ const MEANING: u64 = 3;
 /// The version of everything here.
 pub const VERSION: u64 = hash(PLACE_NAMES, hash(layout::WORD_NAMES, MEANING));
 
+impl Layout {
+    /// This engine's values.
+    pub const HERE: Layout = Layout::of_engine(VERSION);
+}
+
 /// FNV-1a.
 const fn hash(names: &str, from: u64) -> u64 {
     let (names, mut hash, mut at) = (names.as_bytes(), from ^ 0xcbf2_9ce4_8422_2325, 0);

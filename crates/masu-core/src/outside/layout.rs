@@ -1,6 +1,5 @@
 //! What is where in the engine's tables, in words.
 
-use super::VERSION;
 use crate::features;
 use crate::guard::slots::{self as guard, Record as Guarded, Trace};
 use crate::guard::state::State;
@@ -40,22 +39,27 @@ macro_rules! layout {
         #[repr(C)]
         #[derive(Clone, Copy, Debug)]
         pub struct Layout {
+            /// The version of everything here.
+            pub version: u64,
             $($(#[$doc])* pub $name: u64,)*
             /// The sizes of the small classes.
             pub sizes: [u64; CLASSES],
         }
 
         /// The names of the words.
-        pub const WORD_NAMES: &str = concat!($(stringify!($name), " ",)*);
+        pub const WORD_NAMES: &str = concat!("version ", $(stringify!($name), " ",)*);
 
         impl Layout {
-            /// This engine's values.
-            pub const HERE: Layout = Layout { $($name: $value as u64,)* sizes: sizes() };
+            /// This engine's values, of a version that follows from the names too.
+            pub(super) const fn of_engine(version: u64) -> Layout {
+                Layout { version, $($name: $value as u64,)* sizes: sizes() }
+            }
 
             /// Builds a layout from words that were read, if there are enough.
             pub fn of(words: &[u64]) -> Option<Layout> {
                 let mut words = words.iter();
                 Some(Layout {
+                    version: *words.next()?,
                     $($name: *words.next()?,)*
                     sizes: {
                         let mut sizes = [0; CLASSES];
@@ -69,7 +73,7 @@ macro_rules! layout {
 
             /// Yields its words in the order of [`WORD_NAMES`]; then the sizes.
             pub fn words(&self) -> impl Iterator<Item = u64> {
-                [$(self.$name,)*].into_iter().chain(self.sizes)
+                [self.version, $(self.$name,)*].into_iter().chain(self.sizes)
             }
         }
     };
@@ -85,8 +89,6 @@ const fn sizes() -> [u64; CLASSES] {
 }
 
 layout! {
-    /// [`VERSION`].
-    version = VERSION,
     /// Bytes of a granule, which is a span.
     granule = region::GRANULE,
     /// Bytes of a chunk, and of a unit of huge blocks.
