@@ -6,9 +6,9 @@
 
 use core::ffi::{CStr, c_char};
 
-use super::Origin;
 use super::keys::{Config, MOST_GUARD_SLOTS, Outcome};
 use super::nearest::nearest;
+use super::origin::Origin;
 use crate::text::Text;
 
 const PREFIX: &[u8] = b"MASU_";

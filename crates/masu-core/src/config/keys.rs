@@ -3,11 +3,11 @@
 //! A row is: documentation, name, kind, default. It makes the field of [`Config`] and of [`Origins`], the name in the
 //! environment, the parser and the line in the effective configuration.
 
-use super::Origin;
 use super::kinds::{
     self, BackgroundThread, Count, Delay, File, Flag, Kind, Limit, LimitOrAuto, MemoryTags, NoFile,
     OnError, OneIn, Size, Statistics, Tag,
 };
+use super::origin::Origin;
 use super::policy::Policy;
 use super::words::{nth, position};
 use crate::text::Text;

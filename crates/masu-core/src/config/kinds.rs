@@ -11,6 +11,7 @@
 //!    [`File::new`] takes them for ever; `File::read` only takes what the caller of
 //!    [`Config::under_environment`](super::Config::under_environment) vouches for.
 
+use super::number::Number;
 use super::policy::Policy;
 use super::words::{nth, position};
 use crate::text::{self, Text};
@@ -132,7 +133,7 @@ pub fn parse(tag: Tag, written: &[u8]) -> Option<u64> {
             flag().map(|on| BackgroundThread::Off as u64 - on)
         }
         Tag::OnError => position(ON_ERROR, written).map(|i| i as u64),
-        Tag::Policy => Policy::read(written).map(|policy| policy as u64),
+        Tag::Policy => Policy::read(written),
         Tag::Statistics => match position("text json", written) {
             Some(form) => Some(form as u64 + 1),
             None => flag(),
@@ -428,54 +429,5 @@ impl Kind for NoFile {
     }
     fn word(value: File) -> u64 {
         <File as Kind>::word(value)
-    }
-}
-
-/// A decimal number with an optional fraction: `whole + fraction / 10^digits`.
-struct Number {
-    whole: u64,
-    fraction: u64,
-    digits: u32,
-}
-
-impl Number {
-    /// Most digits read of a fraction. Six keep `fraction * unit` in 64 bits for every unit.
-    const DIGITS: u32 = 6;
-
-    /// Splits `4.5 MiB` into the number and the unit.
-    #[inline(never)]
-    fn split(written: &[u8]) -> Option<(Number, &[u8])> {
-        let mut number = Number { whole: 0, fraction: 0, digits: 0 };
-        let mut rest = written;
-        while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-            number.whole = number.whole.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
-            rest = tail;
-        }
-        if rest.len() == written.len() {
-            return None;
-        }
-        if let [b'.', tail @ ..] = rest {
-            rest = tail;
-            while let [digit @ b'0'..=b'9', tail @ ..] = rest {
-                if number.digits < Self::DIGITS {
-                    number.fraction = number.fraction * 10 + u64::from(digit - b'0');
-                    number.digits += 1;
-                }
-                rest = tail;
-            }
-            if number.digits == 0 {
-                return None;
-            }
-        }
-        Some((number, rest.trim_ascii_start()))
-    }
-
-    /// The number in units of `unit`, rounded down; `None` if it does not fit.
-    fn times(&self, unit: u64) -> Option<u64> {
-        let mut part = self.fraction.checked_mul(unit)?;
-        for _ in 0..self.digits {
-            part /= 10;
-        }
-        self.whole.checked_mul(unit)?.checked_add(part)
     }
 }

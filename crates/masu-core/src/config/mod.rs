@@ -17,41 +17,28 @@
 //! stderr that names the nearest key or the accepted form, and changes nothing. A process that runs
 //! with more rights than its caller (`AT_SECURE`) does not look at the environment at all.
 //!
-//! - `keys`: the table of keys. A new key is one row there.
+//! - `words`: lists of names and units; `number`: numbers with a unit behind.
+//! - `origin`: where a value came from.
+//! - `policy`: the policies by name.
 //! - `kinds`: how a value of each kind is read and shown.
-//! - `environment`: the walk over the environment, precedence and warnings.
+//! - `keys`: the table of keys. A new key is one row there.
+//! - `policy_values`: what each policy sets.
 //! - `nearest`: the key that was probably meant.
-//! - `policy`: sets of values under one name.
-//! - `words`: lists of names and units.
+//! - `environment`: the walk over the environment, precedence and warnings.
 
 mod environment;
 mod keys;
 mod kinds;
 mod nearest;
+mod number;
+mod origin;
 mod policy;
+mod policy_values;
 #[cfg(test)]
 mod tests;
 pub(crate) mod words;
 
 pub use keys::{Config, MOST_GUARD_SLOTS, Origins};
 pub use kinds::{BackgroundThread, Delay, File, LimitOrAuto, MemoryTags, OnError, Statistics};
+pub use origin::Origin;
 pub use policy::Policy;
-
-/// Where the value of a key came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// The documented default.
-    BuiltIn,
-    /// The policy.
-    Policy,
-    /// What the program was compiled with.
-    Program,
-    /// jemalloc's `MALLOC_CONF`, which only the door that has jemalloc's names reads.
-    MallocConf,
-    /// The list `MASU_CONF`.
-    List,
-    /// The key's own variable.
-    Variable,
-    /// An option of the command `masu`, which has set the key's own variable.
-    Command,
-}
