@@ -12,8 +12,11 @@
 //! 1. `newest` leads to numbers that the arena has, from its making until its end; 0: it is an ordinary one.
 //! 2. each block freed is noted once, before a thread inside takes all that is noted.
 
-use super::stats::{HUGE, KINDS, MEDIUM};
-use super::{Arena, table};
+pub(super) mod part;
+
+use super::record::Arena;
+use super::stats::{HUGE, MEDIUM};
+use super::table;
 use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
 use crate::heap::thread_bytes;
@@ -21,40 +24,8 @@ use crate::lock::Guard;
 use crate::request::{Request, Source};
 use crate::size_class::{MEDIUM_MAX, SMALL_MAX, class_of};
 use crate::span;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::Ordering;
 use core::ptr::null_mut;
-
-/// An arena's part in the hardened heap.
-pub struct Part {
-    newest: AtomicU32,
-    /// Blocks noted, by kind.
-    freed: [AtomicU32; KINDS],
-    /// Bytes charged for them, and of those above 128 KiB.
-    bytes: AtomicUsize,
-    large: AtomicUsize,
-}
-
-impl Part {
-    pub const fn new() -> Self {
-        Part {
-            newest: AtomicU32::new(0),
-            freed: [const { AtomicU32::new(0) }; KINDS],
-            bytes: AtomicUsize::new(0),
-            large: AtomicUsize::new(0),
-        }
-    }
-
-    fn newest(&self) -> u32 {
-        self.newest.load(Ordering::Acquire)
-    }
-
-    /// Forgets what was noted.
-    fn wipe(&self) {
-        self.freed.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-        self.bytes.store(0, Ordering::Relaxed);
-        self.large.store(0, Ordering::Relaxed);
-    }
-}
 
 /// Where a block is counted.
 fn kind_of(bytes: usize) -> usize {

@@ -9,8 +9,9 @@
 //! 1. a block's tag names its heap from just after the block is fetched until just before it goes
 //!    back, and again while it is moved; in between, only the thread that does so has the block.
 
+use super::record::{Arena, Caller};
 use super::stats::{HUGE, MEDIUM};
-use super::{Arena, Caller, hooked, table};
+use super::{hooked, table};
 use crate::heap::birth;
 use crate::region::{self, NIL, tags};
 use crate::request::{Request, Source};

@@ -1,6 +1,6 @@
 //! Scopes: an arena that all of a thread's allocations come from for some time.
 
-use super::Arena;
+use super::record::Arena;
 use crate::heap::scope::Scope;
 use crate::heap::{birth, tls};
 use crate::request::Request;

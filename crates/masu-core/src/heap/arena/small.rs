@@ -1,7 +1,7 @@
 //! An arena's small blocks: the engine's spans and refills, inside the gate.
 
-use super::Arena;
-use super::tally::Charge;
+use super::record::{Arena, Caller};
+use super::tally::{Charge, Footprint};
 use crate::clock::Tick;
 use crate::heap::left::push_back;
 use crate::heap::{bound, event, refill, retain, sparse, thread_bytes};
@@ -11,17 +11,6 @@ use crate::size_class::{LAST_CLASS, row, size_of_class};
 use crate::span::{self, Block, Place, pool};
 use crate::sync::Ordering;
 use core::ptr::null_mut;
-
-/// What a heap's spans take.
-#[derive(Clone, Copy, Default)]
-pub struct Footprint {
-    /// Spans, or slabs.
-    pub spans: usize,
-    /// Their bytes.
-    pub bytes: usize,
-    /// Bytes of them that may be resident.
-    pub resident: usize,
-}
 
 impl Arena {
     /// A block of a class for a request of `size` bytes, and whether it reads as zeroes except for its first
@@ -78,7 +67,7 @@ impl Arena {
             }
         }
         let zero = self.inner.zero.get() >> class & 1 != 0;
-        self.leave(inside, super::Caller::Thread);
+        self.leave(inside, Caller::Thread);
         (block, zero)
     }
 

@@ -10,10 +10,11 @@
 //! `TABLE_LOCK` is the outermost lock of all: its holder may take heaps' locks, and no thread takes it inside one.
 //! So a fork that holds it sees no heap appear while it takes the heaps' locks.
 
-use super::Arena;
+use super::record::Arena;
 use crate::heap::table::{FIRST_ARENA_ID as FIRST_ID, SHARED_ARENA_ID};
 use crate::lock::Lock;
-use crate::region::{self, ARENA_STRIDE, ARENAS_BELOW, MAX_SHARED, NIL, Table};
+use crate::region::{self, ARENA_STRIDE, ARENAS_BELOW, MAX_SHARED, NIL, Table, tags};
+use crate::stats::Counters;
 use crate::sync::{AtomicU32, Ordering};
 
 /// In the page map entries of a chunk of runs: some run there is, or was, an arena's.
@@ -114,6 +115,11 @@ fn all() -> impl Iterator<Item = &'static Arena> {
     (0..MADE.load(Ordering::Acquire)).map(|index| unsafe { at(index) })
 }
 
+/// Calls `f` with the counters of every heap ever made.
+pub fn for_each_counters(mut f: impl FnMut(&Counters)) {
+    for_each(|heap| f(&heap.inner.counters));
+}
+
 /// Leaves a heap that is not the program's, and that is never destroyed, out of the count of those alive.
 pub fn do_not_count() {
     LIVE.fetch_sub(1, Ordering::Relaxed);
@@ -133,6 +139,18 @@ pub fn lock_for_fork() -> &'static Lock {
 /// The heaps' locks, for a fork that holds the table's.
 pub fn heap_locks_for_fork() -> impl Iterator<Item = &'static Lock> {
     all().map(Arena::lock_for_fork)
+}
+
+/// Id of the heap that a run belongs to, in a granule of this owner; 0 if it is no arena's.
+#[inline(always)]
+pub fn id_of_run(owner: u32, offset: usize) -> u32 {
+    if owner == TAGGED { tags::heap_of(tags::number_of_run(offset)) } else { 0 }
+}
+
+/// Id of the heap that a block in the window of huge ones belongs to; 0 if it is no arena's.
+#[inline(always)]
+pub fn id_of_huge(p: *const u8) -> u32 {
+    if any() { tags::number_of_huge(p).map_or(0, tags::heap_of) } else { 0 }
 }
 
 #[cfg(test)]

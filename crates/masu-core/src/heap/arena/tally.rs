@@ -2,7 +2,6 @@
 //!
 //! Written only inside the gate; any thread may read `allocated`.
 
-use super::small::Footprint;
 use super::stats::{ArenaStats, KINDS};
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -25,6 +24,17 @@ pub struct Tally {
     over: Cell<bool>,
     /// Allocated bytes from which on the heap tidies up next.
     pub trim_at: Cell<usize>,
+}
+
+/// What a heap's spans take.
+#[derive(Clone, Copy, Default)]
+pub struct Footprint {
+    /// Spans, or slabs.
+    pub spans: usize,
+    /// Their bytes.
+    pub bytes: usize,
+    /// Bytes of them that may be resident.
+    pub resident: usize,
 }
 
 /// The outcome of a charge.

@@ -13,12 +13,9 @@
 //!    span that begins at page `p`, else 0. Of the others, those in `decommitted` must be committed before they
 //!    are touched, and read as zeroes then; those in `zero` do now; those in `dirty` may be resident.
 
-use super::hooks::Extent;
 use super::list::Links;
-use super::map;
-use super::records::Records;
 use super::span::Span;
-use crate::region::{CHUNK, GRANULE_SHIFT, GRANULES_PER_CHUNK};
+use crate::region::{GRANULE_SHIFT, GRANULES_PER_CHUNK};
 use crate::run::{Bits, UNITS};
 use crate::size_class::{UNIT, size_of_class};
 use crate::sync::{AtomicU32, Ordering};
@@ -70,11 +67,11 @@ pub struct Chunk {
     /// [`Memory::after_fork_in_child`]: super::memory::Memory::after_fork_in_child
     pub frozen: Cell<bool>,
     /// In the list of all chunks of the heap.
-    pub all: Links,
+    pub all: Links<Chunk>,
     /// In the list of open ones, or of free ones.
-    pub room: Links,
+    pub room: Links<Chunk>,
     /// In the queue of those that have something to purge.
-    pub queue: Links,
+    pub queue: Links<Chunk>,
     /// In the pool of records.
     pub pooled: Cell<Option<&'static Chunk>>,
 }
@@ -107,7 +104,7 @@ impl Pages {
     pub const FIELDS: [usize; 2] = [offset_of!(Pages, used), offset_of!(Pages, spans)];
 
     /// Begins as for a chunk of which nothing is used.
-    fn begin(&self, chunk: &Chunk) {
+    pub fn begin(&self, chunk: &Chunk) {
         let sets = [
             (&self.used, false),
             (&self.dirty, chunk.dirty.get()),
@@ -146,7 +143,7 @@ impl Chunk {
         offset_of!(Chunk, at),
         offset_of!(Chunk, bytes),
         offset_of!(Chunk, pages),
-        offset_of!(Chunk, all) + Links::NEXT,
+        offset_of!(Chunk, all) + Links::<Chunk>::NEXT,
     ];
 
     /// Makes it a heap's, at an address, with nothing in use.
@@ -167,81 +164,14 @@ impl Chunk {
         self.heap.store(heap, Ordering::Relaxed);
     }
 
-    /// Gives the record back, and that of its pages.
-    #[cold]
-    #[inline(never)]
-    pub fn end(&'static self, records: &Records) {
+    /// Makes it no heap's.
+    pub fn leave_heap(&self) {
         self.heap.store(0, Ordering::Relaxed);
-        self.drop_pages(records);
-        records.give(self);
-    }
-
-    /// Forgets what single pages are.
-    pub fn drop_pages(&self, records: &Records) {
-        if let Some(pages) = self.pages.take() {
-            records.give(pages);
-        }
     }
 
     /// Id of its heap.
     pub fn heap(&self) -> u32 {
         self.heap.load(Ordering::Relaxed)
-    }
-
-    /// The chunk that lies right behind it, if it belongs to the same heap.
-    #[cold]
-    #[inline(never)]
-    pub fn after(&self) -> Option<&'static Chunk> {
-        map::find(self.at.get() + CHUNK).filter(|next| next.heap() == self.heap())
-    }
-
-    /// The chunk that lies right before it, if it belongs to the same heap.
-    #[cold]
-    #[inline(never)]
-    pub fn before(&self) -> Option<&'static Chunk> {
-        let at = self.at.get().checked_sub(CHUNK)?;
-        map::find(at).filter(|before| before.heap() == self.heap())
-    }
-
-    /// The next chunk of its extent.
-    pub fn next_of_extent(&self) -> Option<&'static Chunk> {
-        self.after().filter(|next| !next.starts.get())
-    }
-
-    /// The first chunk of its extent, and how many there are. O(chunks of it).
-    #[cold]
-    #[inline(never)]
-    pub fn whole_extent(&'static self) -> (&'static Chunk, usize) {
-        let mut first = self;
-        while let Some(before) = first.before().filter(|_| !first.starts.get()) {
-            first = before;
-        }
-        let (mut n, mut last) = (1, first);
-        while let Some(next) = last.next_of_extent() {
-            last = next;
-            n += 1;
-        }
-        (first, n)
-    }
-
-    /// The extent that it lies in. O(chunks of it).
-    #[cold]
-    #[inline(never)]
-    pub fn extent(&'static self) -> Extent {
-        let (first, n) = self.whole_extent();
-        Extent { at: first.at.get(), size: n * CHUNK }
-    }
-
-    /// Makes sure that it has records of its pages. Returns `false` if there is no memory for them.
-    #[cold]
-    #[inline(never)]
-    pub fn ensure_pages(&self, records: &Records) -> bool {
-        if self.pages.get().is_none() {
-            let Some(pages) = records.take::<Pages>() else { return false };
-            pages.begin(self);
-            self.pages.set(Some(pages));
-        }
-        true
     }
 
     /// Takes `n` pages at a multiple of `align`. Returns the first.

@@ -11,7 +11,7 @@ use super::hooks::Extent;
 use super::map;
 use super::memory::Memory;
 use super::request::Run;
-use crate::heap::arena::Arena;
+use crate::heap::arena::record::Arena;
 use crate::lock::Guard;
 use crate::region::CHUNK;
 use crate::size_class::UNIT;

@@ -1,50 +1,48 @@
 //! Lists of chunks. Each list has links of its own in a chunk, so a chunk may be in several lists at a time, but by
-//! the same links in one at most.
+//! the same links in one at most. What else a chunk has does not matter here: `T` is its type.
 
-use super::chunk::Chunk;
 use crate::lock::change;
 use crate::sync::{AtomicUsize, Ordering};
 use core::cell::Cell;
 use core::mem::offset_of;
 
 /// A place in a list.
-#[derive(Default)]
-pub struct Links {
-    next: Cell<Option<&'static Chunk>>,
-    prev: Cell<Option<&'static Chunk>>,
+pub struct Links<T: 'static> {
+    next: Cell<Option<&'static T>>,
+    prev: Cell<Option<&'static T>>,
     listed: Cell<bool>,
 }
 
 /// A list of chunks through one of their [`Links`].
-pub struct List {
-    front: Cell<Option<&'static Chunk>>,
-    back: Cell<Option<&'static Chunk>>,
+pub struct List<T: 'static> {
+    front: Cell<Option<&'static T>>,
+    back: Cell<Option<&'static T>>,
     /// Read outside the gate too.
     len: AtomicUsize,
-    links: fn(&Chunk) -> &Links,
+    links: fn(&T) -> &Links<T>,
 }
 
-impl Links {
+impl<T> Links<T> {
     /// Where the next member is, for `outside`.
-    pub const NEXT: usize = offset_of!(Links, next);
+    pub const NEXT: usize = offset_of!(Self, next);
 }
 
-impl List {
+impl<T> List<T> {
     /// Where the first member is, for `outside`.
-    pub const FRONT: usize = offset_of!(List, front);
+    pub const FRONT: usize = offset_of!(Self, front);
 
     /// An empty list.
-    pub const fn new(links: fn(&Chunk) -> &Links) -> Self {
+    pub const fn new(links: fn(&T) -> &Links<T>) -> Self {
         List { front: Cell::new(None), back: Cell::new(None), len: AtomicUsize::new(0), links }
     }
 
     /// The first member.
-    pub fn front(&self) -> Option<&'static Chunk> {
+    pub fn front(&self) -> Option<&'static T> {
         self.front.get()
     }
 
     /// The member behind another.
-    pub fn next(&self, chunk: &Chunk) -> Option<&'static Chunk> {
+    pub fn next(&self, chunk: &T) -> Option<&'static T> {
         (self.links)(chunk).next.get()
     }
 
@@ -54,24 +52,19 @@ impl List {
     }
 
     /// Puts a chunk at the end, if it is in no list by these links.
-    pub fn push_back(&self, chunk: &'static Chunk) {
+    pub fn push_back(&self, chunk: &'static T) {
         self.insert(chunk, self.back.get(), None);
     }
 
     /// Puts a chunk at the front, if it is in no list by these links.
-    pub fn push_front(&self, chunk: &'static Chunk) {
+    pub fn push_front(&self, chunk: &'static T) {
         self.insert(chunk, None, self.front.get());
     }
 
     /// Puts a chunk between two neighbours, or at an end.
     #[cold]
     #[inline(never)]
-    fn insert(
-        &self,
-        chunk: &'static Chunk,
-        prev: Option<&'static Chunk>,
-        next: Option<&'static Chunk>,
-    ) {
+    fn insert(&self, chunk: &'static T, prev: Option<&'static T>, next: Option<&'static T>) {
         if (self.links)(chunk).listed.replace(true) {
             return;
         }
@@ -81,7 +74,7 @@ impl List {
     }
 
     /// Makes two members neighbours; `None` is the list's end.
-    fn join(&self, prev: Option<&'static Chunk>, next: Option<&'static Chunk>) {
+    fn join(&self, prev: Option<&'static T>, next: Option<&'static T>) {
         match prev {
             Some(prev) => (self.links)(prev).next.set(next),
             None => self.front.set(next),
@@ -95,7 +88,7 @@ impl List {
     /// Takes a member out; does nothing to one that is in no list by these links.
     #[cold]
     #[inline(never)]
-    pub fn remove(&self, chunk: &Chunk) {
+    pub fn remove(&self, chunk: &T) {
         let links = (self.links)(chunk);
         if !links.listed.replace(false) {
             return;

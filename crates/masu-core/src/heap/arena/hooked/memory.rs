@@ -42,24 +42,24 @@ pub struct Memory {
     pub(super) changing: Cell<Extent>,
     /// Rounds of the purge.
     pub round: Cell<u32>,
-    pub all: List,
-    pub open: List,
-    pub free: List,
-    pub queue: List,
+    pub all: List<Chunk>,
+    pub open: List<Chunk>,
+    pub free: List<Chunk>,
+    pub queue: List<Chunk>,
     spans: [Spans; LAST_CLASS + 1],
     pub span_count: Cell<usize>,
     pub records: Records,
 }
 
-fn all(chunk: &Chunk) -> &Links {
+fn all(chunk: &Chunk) -> &Links<Chunk> {
     &chunk.all
 }
 
-fn room(chunk: &Chunk) -> &Links {
+fn room(chunk: &Chunk) -> &Links<Chunk> {
     &chunk.room
 }
 
-fn queue(chunk: &Chunk) -> &Links {
+fn queue(chunk: &Chunk) -> &Links<Chunk> {
     &chunk.queue
 }
 
@@ -70,7 +70,7 @@ impl Memory {
         offset_of!(Memory, live),
         offset_of!(Memory, used),
         offset_of!(Memory, mapped),
-        offset_of!(Memory, all) + List::FRONT,
+        offset_of!(Memory, all) + List::<Chunk>::FRONT,
     ];
 
     /// No hooks and no memory.

@@ -28,12 +28,14 @@
 mod chunk;
 mod commit;
 mod default;
+mod extent;
 pub mod hooks;
 mod list;
 mod map;
-mod memory;
+pub(super) mod memory;
 mod purge;
 mod records;
+pub mod records_at;
 mod request;
 mod resize;
 mod span;
@@ -44,8 +46,9 @@ pub use map::{MAPPED, lock_for_fork, mapped_bytes};
 pub use memory::Memory;
 pub use resize::resize;
 
+use super::record::Arena;
 use super::stats::{HUGE, MEDIUM};
-use super::{Arena, table};
+use super::table;
 use crate::features;
 use crate::lock::Guard;
 use crate::region::CHUNK;
@@ -102,19 +105,6 @@ pub fn purge_all() {
     table::for_each(|heap| {
         heap.purge_hooked(None);
     });
-}
-
-/// What is where in the records, for `outside`.
-pub mod records_at {
-    use super::chunk::{Chunk, Pages};
-    use super::span::Span;
-
-    pub const CHUNK: [usize; 5] = Chunk::FIELDS;
-    pub const CHUNK_LEN: usize = size_of::<Chunk>();
-    pub const PAGES: [usize; 2] = Pages::FIELDS;
-    pub const PAGES_LEN: usize = size_of::<Pages>();
-    pub const SPAN: [usize; 2] = Span::FIELDS;
-    pub const SPAN_LEN: usize = size_of::<Span>();
 }
 
 fn pointer(at: usize) -> *mut u8 {

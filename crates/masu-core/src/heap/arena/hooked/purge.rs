@@ -8,7 +8,7 @@
 use super::chunk::{Chunk, State};
 use super::hooks::{Caller as Hooked, Extent};
 use super::map;
-use crate::heap::arena::Arena;
+use crate::heap::arena::record::Arena;
 use crate::limit;
 use crate::region::CHUNK;
 use crate::run::UNITS;

@@ -141,3 +141,33 @@ impl Records {
         }
     }
 }
+
+impl Chunk {
+    /// Gives the record back, and that of its pages.
+    #[cold]
+    #[inline(never)]
+    pub fn end(&'static self, records: &Records) {
+        self.leave_heap();
+        self.drop_pages(records);
+        records.give(self);
+    }
+
+    /// Forgets what single pages are.
+    pub fn drop_pages(&self, records: &Records) {
+        if let Some(pages) = self.pages.take() {
+            records.give(pages);
+        }
+    }
+
+    /// Makes sure that it has records of its pages. Returns `false` if there is no memory for them.
+    #[cold]
+    #[inline(never)]
+    pub fn ensure_pages(&self, records: &Records) -> bool {
+        if self.pages.get().is_none() {
+            let Some(pages) = records.take::<Pages>() else { return false };
+            pages.begin(self);
+            self.pages.set(Some(pages));
+        }
+        true
+    }
+}

@@ -6,10 +6,11 @@
 
 use super::chunk::{Chunk, State};
 use super::hooks::Extent;
+use super::map::find;
 use super::memory::free_from;
 use super::request::Run;
-use super::{find, map, pointer};
-use crate::heap::arena::{Arena, table};
+use crate::heap::arena::record::Arena;
+use crate::heap::arena::table;
 use crate::huge;
 use crate::lock::Guard;
 use crate::region::CHUNK;
@@ -26,7 +27,7 @@ use crate::sync::Ordering;
 #[cold]
 #[inline(never)]
 pub unsafe fn resize(p: *mut u8, size: usize, zeroed: bool) -> bool {
-    let Some(chunk) = find(p) else { return false };
+    let Some(chunk) = find(p.addr()) else { return false };
     let old = chunk.usable_size(p.addr());
     if chunk.state.get() != State::Huge || size > isize::MAX as usize {
         return size <= old && size.next_multiple_of(UNIT) == old;
@@ -54,7 +55,7 @@ impl Arena {
         let inside = self.gate.enter();
         let (had, keeps) = (old.div_ceil(CHUNK), new.div_ceil(CHUNK));
         chunk.bytes.set(new);
-        if let Some(first) = find(pointer(chunk.at.get() + keeps * CHUNK)).filter(|_| keeps < had) {
+        if let Some(first) = find(chunk.at.get() + keeps * CHUNK).filter(|_| keeps < had) {
             let n = (had - keeps) * UNITS;
             self.memory.give(&Run { chunk: first, first: 0, n, zero: false, decommitted: false });
         }
@@ -122,7 +123,7 @@ impl Arena {
                 return (inside, None);
             }
         }
-        let Some(first) = map::find(end) else { return (inside, None) };
+        let Some(first) = find(end) else { return (inside, None) };
         let run = self.memory.take_range(first, n, 0);
         self.memory.used.fetch_add(n * CHUNK, Ordering::Relaxed);
         self.committed(inside, run, true)
@@ -132,7 +133,7 @@ impl Arena {
     #[cold]
     #[inline(never)]
     fn is_free_behind(&self, at: usize, n: usize) -> bool {
-        map::find(at).is_some_and(|next| {
+        find(at).is_some_and(|next| {
             next.heap() == self.id()
                 && next.state.get() == State::Free
                 && !next.starts.get()
@@ -151,7 +152,7 @@ impl Arena {
         while have < n {
             let at = end + have * CHUNK;
             let inside = self.gate.enter();
-            let next = map::find(at);
+            let next = find(at);
             let mine = next.filter(|next| next.heap() == self.id());
             let usable = |chunk: &Chunk| !chunk.frozen.get();
             let free = mine.filter(|next| next.state.get() == State::Free && usable(next));
