@@ -4,7 +4,10 @@
 //! blocks and the fresh pages of runs and spans would be resident side by side. The move costs the kernel one entry
 //! in its page table, whereas faulting the chunk in costs 512 page faults.
 
-use super::{Locked, Window, address, kept, map, record, trim};
+use super::locked::Locked;
+use super::record::record;
+use super::window::{Window, address};
+use super::{map, trim};
 use crate::region::{self, CHUNK, GRANULES_PER_CHUNK, Kind};
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -57,7 +60,7 @@ pub fn free_chunk(chunk: u32, mapped: bool) {
     r.dirty.set(0);
     if mapped && r.apart.get() != 0 {
         // If the kernel refuses, the mapping stays one of its own.
-        kept::clean(chunk);
+        map::clean(chunk);
     }
     space.insert_clean(chunk, 1);
     trim::later();

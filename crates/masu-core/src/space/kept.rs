@@ -1,27 +1,11 @@
 //! When dirty ranges go back to the kernel.
 
-use super::map::renew;
-use super::{Locked, UNIT_BYTES, Window, address, dirty_bytes, record};
+use super::locked::Locked;
+use super::map::clean;
+use super::ranges::dirty_bytes;
+use super::record::record;
+use super::window::Window;
 use crate::lock::DISCARD;
-use crate::sys::mem;
-
-/// Gives a dirty range's pages back and makes it clean. The caller has taken the range out of the
-/// lists. Returns `false` if the kernel refused.
-pub fn clean(unit: u32) -> bool {
-    let r = record(unit);
-    let all = r.units.get() * UNIT_BYTES;
-    // Whole units: the kernel may have made huge pages unasked.
-    let dirty = r.dirty.get().next_multiple_of(UNIT_BYTES);
-    // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
-    let discard = |bytes| unsafe { mem::discard(address(unit), bytes) };
-    // A fresh mapping may be refused, for example beyond a limit that was lowered.
-    let done = r.apart.get() == 0 && discard(dirty) || renew(unit, r.units.get()) || discard(all);
-    if done {
-        r.dirty.set(0);
-        r.set_apart(0);
-    }
-    done
-}
 
 impl Locked {
     /// Makes the oldest dirty range a clean one. Returns `false` if there is none, or the kernel

@@ -1,8 +1,8 @@
 //! The windows' mappings: how they grow, which ranges are bare, and chunks that are mapped granule by
 //! granule.
 
-use super::record::FIRST;
-use super::{UNIT_BYTES, Window, address, record};
+use super::record::{FIRST, record};
+use super::window::{UNIT_BYTES, Window, address};
 use crate::region::{
     self, CHUNK, FIRST_STEP, GRANULE, MAX_SKIP, MAX_STEP, Table, UNIT_STRIDE, UNITS_BELOW,
 };
@@ -174,6 +174,24 @@ pub fn renew(unit: u32, n: usize) -> bool {
     let done = unsafe { mem::map_over(at, len) }.is_ok();
     if done && Window::of(unit) == Window::Chunks {
         mem::forbid_huge(at, len);
+    }
+    done
+}
+
+/// Gives a dirty range's pages back and makes it clean. The caller has taken the range out of the
+/// lists. Returns `false` if the kernel refused.
+pub fn clean(unit: u32) -> bool {
+    let r = record(unit);
+    let all = r.units.get() * UNIT_BYTES;
+    // Whole units: the kernel may have made huge pages unasked.
+    let dirty = r.dirty.get().next_multiple_of(UNIT_BYTES);
+    // SAFETY: invariant 6 of `space`: the caller took it out of the lists.
+    let discard = |bytes| unsafe { mem::discard(address(unit), bytes) };
+    // A fresh mapping may be refused, for example beyond a limit that was lowered.
+    let done = r.apart.get() == 0 && discard(dirty) || renew(unit, r.units.get()) || discard(all);
+    if done {
+        r.dirty.set(0);
+        r.set_apart(0);
     }
     done
 }

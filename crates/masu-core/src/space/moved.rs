@@ -1,11 +1,14 @@
 //! Ranges whose pages have moved, or are marked for huge pages: each lies partly in mappings of its own, inside
 //! the window's, until a fresh mapping over all of it merges with its neighbours again
-//! ([`super::kept::clean`]).
+//! ([`super::map::clean`]).
 
+use super::locked::Locked;
 use super::map::renew;
-use super::{Locked, UNIT_BYTES, address, dirty_bytes, record};
+use super::ranges::dirty_bytes;
+use super::record::{APART, record};
+use super::window::{UNIT_BYTES, address};
 use crate::settings;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::Ordering;
 use crate::sys::mem;
 use core::ops::Range;
 
@@ -118,14 +121,6 @@ const FED_BY: usize = 8;
 
 /// Most mappings of its own that a range gets.
 const MOST_MAPPINGS: usize = 64;
-/// Ranges that lie partly in mappings of their own.
-pub(super) static APART: AtomicUsize = AtomicUsize::new(0);
-/// Most of those before growth copies, because the kernel limits the number of mappings. Marks and chunks make
+/// Most ranges with mappings of their own before growth copies, because the kernel limits the number of mappings. Marks and chunks make
 /// half of them at most.
 const MOST_APART: usize = 128;
-
-/// Ranges that lie partly in mappings of their own.
-#[cfg(test)]
-pub fn apart() -> usize {
-    APART.load(Ordering::Relaxed)
-}

@@ -3,8 +3,9 @@
 //!
 //! All functions are called under the space's lock.
 
-use super::map::{provide, strip};
-use super::{NONE, RangeState, Record, UNIT_BYTES, Window, address, kept, record};
+use super::map::{clean, provide, strip};
+use super::record::{RangeState, Record, record};
+use super::window::{NONE, UNIT_BYTES, Window, address};
 use crate::clock::Tick;
 use crate::ledger::DIRTY_HUGE as DIRTY;
 use crate::sync::Ordering;
@@ -184,7 +185,7 @@ impl Ranges {
         let r = record(unit);
         r.bytes.set(0);
         // Without pages, but with mappings of its own, no search would find it.
-        if r.dirty.get() == 0 && (r.apart.get() == 0 || kept::clean(unit)) {
+        if r.dirty.get() == 0 && (r.apart.get() == 0 || clean(unit)) {
             self.insert_clean(unit, r.units.get());
         } else {
             self.insert_dirty(unit);

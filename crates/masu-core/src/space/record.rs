@@ -1,9 +1,8 @@
 //! What the first unit of a range says about it.
 
-use super::moved::APART;
 use crate::clock::Tick;
 use crate::region::{self, UNIT_STRIDE, UNITS_BELOW};
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use core::cell::Cell;
 
 /// A unit's record. All zero: the unit is not the first of a range.
@@ -62,6 +61,9 @@ unsafe impl Sync for First {}
 // SAFETY: zero bytes are valid records.
 static FIRST_RECORDS: First = unsafe { core::mem::zeroed() };
 
+/// Ranges that lie partly in mappings of their own.
+pub(super) static APART: AtomicUsize = AtomicUsize::new(0);
+
 impl Record {
     /// Whether a live block starts here.
     pub fn is_live(&self) -> bool {
@@ -89,4 +91,10 @@ pub fn record(unit: u32) -> &'static Record {
     // SAFETY: invariant 1 of `space`: there is a record, and zero bytes are a valid one. Invariant 5 of
     // `space` says which threads touch the fields.
     unsafe { &*(region::entry(UNITS_BELOW, UNIT_STRIDE, unit as usize) as *const Record) }
+}
+
+/// Ranges that lie partly in mappings of their own.
+#[cfg(test)]
+pub fn apart() -> usize {
+    APART.load(Ordering::Relaxed)
 }

@@ -6,7 +6,8 @@
 //! (made anew with the chunk). So pages that describe only free chunks are discarded, under the region's
 //! lock, which a thread that takes a chunk must take first.
 
-use super::{Locked, record};
+use super::locked::Locked;
+use super::record::record;
 use crate::region::{CHUNK, OF_CHUNKS, base, limit};
 use crate::sync::{AtomicBool, Ordering};
 use crate::sys::{auxv, mem};
