@@ -15,6 +15,7 @@
 //! ```
 
 pub mod abandoned;
+mod block;
 mod bound;
 mod emptied;
 mod list;
@@ -23,12 +24,14 @@ pub mod pool;
 mod purge;
 mod record;
 pub mod remote;
+mod sleepers;
 
-pub use crate::free_block::Block;
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
-pub use crate::free_block::MARK;
+pub use block::MARK;
+pub use block::{Block, block_at, sixteenths};
 pub use bound::may_start;
-pub use emptied::{emptied, emptied_bytes, empty_for_sleepers};
+pub use emptied::{emptied, emptied_bytes};
 pub use list::List;
 pub use purge::blocks_on;
 pub use record::*;
+pub use sleepers::empty_for_sleepers;

@@ -9,10 +9,10 @@
 //!    `prev` belong to the lock of its list, and no thread touches the rest. In the pool, the line belongs to
 //!    the pool's lock.
 
+use super::block::{Block, block_at, sixteenths};
 use super::emptied::emptied;
 use super::remote::{Chain, RemoteWord};
 use crate::clock::Tick;
-use crate::free_block::Block;
 use crate::region::{
     self, Base, GRANULE, GRANULE_SHIFT, LINE, NIL, PageMapEntry, REMOTES_BELOW, SPANS_BELOW,
 };
@@ -144,18 +144,6 @@ pub unsafe fn remote(span: u32) -> &'static RemoteWord {
 pub unsafe fn page_map(span: u32) -> &'static PageMapEntry {
     // SAFETY: passed on.
     unsafe { region::page_map(span as usize) }
-}
-
-/// The block at an offset / 16 in a span.
-#[inline(always)]
-pub fn block_at(span: u32, sixteenths: u32) -> *mut Block {
-    (region::granule_address(span as usize) + sixteenths as usize * 16) as *mut Block
-}
-
-/// A block's offset / 16 in its span.
-#[inline(always)]
-pub fn sixteenths(block: *mut Block) -> u32 {
-    ((region::offset(block.cast()) & (GRANULE - 1)) / 16) as u32
 }
 
 /// Per class, how many blocks fit in a span: threads that free others' blocks need this often.

@@ -41,7 +41,7 @@
 //! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
 //! the former owner wrote before it gave up (release).
 
-use super::record::block_at;
+use super::block::block_at;
 use crate::lock::DISCARD;
 use crate::region::GRANULE;
 use crate::sync::{AtomicU64, Ordering, const_unless_loom};
