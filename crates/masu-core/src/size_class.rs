@@ -41,6 +41,8 @@ pub const fn row(class: usize) -> usize {
 
 /// The unit of runs.
 pub const UNIT: usize = 4096;
+/// The largest page that a processor has: 64 KiB.
+pub const PAGE_MAX: usize = 64 << 10;
 /// Most units that a medium block has.
 pub const MEDIUM_MAX_UNITS: usize = MEDIUM_MAX / UNIT;
 

@@ -161,6 +161,9 @@ pub const BUFFER: usize = 64 << 10;
 
 // Limits.
 
+/// Bytes of a block from which on the kernel decides whether the program may have so much: less is never overcommitment
+/// on a machine that runs at all. †
+pub const JUDGED: usize = 64 << 20;
 /// Milliseconds between two looks at what the kernel alone knows: the pressure, and the process's credentials and
 /// filters of system calls. `SECURITY.md` and `docs/limits.md` say how many. †
 pub const KERNEL_EVERY: u64 = 250;

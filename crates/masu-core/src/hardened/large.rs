@@ -32,6 +32,7 @@ use crate::size_class::UNIT;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
 use crate::sys::rlimit::{self, Limit};
+use crate::tuning::JUDGED;
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::ptr::null_mut;
@@ -40,8 +41,6 @@ use core::ptr::null_mut;
 const MOST_WAITING: usize = 32 << 20;
 /// Ranges that one tick unmaps.
 const FEW: usize = 1024;
-/// From this many bytes on, the kernel is asked whether the process may have so large a block: 64 MiB.
-const JUDGED: usize = 64 << 20;
 
 /// The lock and the table.
 struct Large {

@@ -29,7 +29,7 @@ use crate::ledger::{self, HUGE as LIVE};
 use crate::limit;
 use crate::report;
 use crate::settings;
-use crate::size_class::{MEDIUM_MAX, SMALL_MAX, UNIT};
+use crate::size_class::{MEDIUM_MAX, PAGE_MAX, SMALL_MAX, UNIT};
 use crate::space::{self, Locked, RangeState, UNIT_BYTES, Window, address, record, unit_of, units};
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{host, mem};
@@ -342,8 +342,6 @@ const WRITTEN: usize = 16 << 20;
 
 /// Resident bytes behind a shrunk block that are given back at once.
 const SLACK: usize = 256 << 10;
-/// The largest page size.
-const PAGE_MAX: usize = 64 << 10;
 
 /// Gives a block that grows to `bytes` the pages that it is about to touch: those of kept ranges,
 /// unless it must be zero, and huge ones for the rest of what it has beyond its first `had` units.

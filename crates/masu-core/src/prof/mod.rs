@@ -37,6 +37,7 @@ pub use draw::Draw;
 pub use every::{Event, Known, frames_of, is_every, known, moved, set_every, site_here};
 pub use table::{FRAMES, Totals, lock_for_fork, totals, used_bytes};
 
+use crate::config::Config;
 use crate::features;
 use crate::stack;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -56,7 +57,7 @@ pub mod outside {
 }
 
 /// The default rate: a sample in 512 KiB.
-pub const DEFAULT_RATE: usize = 512 << 10;
+pub const DEFAULT_RATE: usize = Config::DEFAULT.prof_rate;
 
 /// Whether a profile is being taken.
 pub static SWITCH: Switch = Switch::new();

@@ -1,6 +1,6 @@
 //! The window's constants: units, table positions, where to look for room.
 
-use crate::size_class::UNIT;
+use crate::size_class::{PAGE_MAX, UNIT};
 
 /// log2 of a granule: the unit that has one kind and one table entry.
 pub const GRANULE_SHIFT: usize = 16;
@@ -78,7 +78,7 @@ pub const CHUNK_SETS_BELOW: usize = HUGE_TAGS_BELOW + MAX_CHUNKS / 64 * CHUNK_SE
 pub const SHARD_STRIDE: usize = 5888;
 /// Distance of the shards below the base. The first one lies elsewhere.
 pub const SHARDS_BELOW: usize =
-    CHUNK_SETS_BELOW + (crate::sharding::MOST_SHARDS * SHARD_STRIDE).next_multiple_of(65536);
+    CHUNK_SETS_BELOW + (crate::sharding::MOST_SHARDS * SHARD_STRIDE).next_multiple_of(PAGE_MAX);
 /// Chunks whose sets are not in that table, beside other variables: those of small programs.
 pub const FIRST_CHUNK_SETS: usize = 512;
 /// All that lies below the base.
@@ -92,7 +92,7 @@ pub const BELOW: usize = crate::sys::raw::TABLES;
 const _: () = assert!(SPANS_BELOW < 1 << 31);
 const _: () = assert!(SHARDS_BELOW <= BELOW);
 const _: () =
-    assert!(REMOTES_BELOW.is_multiple_of(65536) && RUN_CHUNKS_BELOW.is_multiple_of(65536));
+    assert!(REMOTES_BELOW.is_multiple_of(PAGE_MAX) && RUN_CHUNKS_BELOW.is_multiple_of(PAGE_MAX));
 
 /// Where the usual places begin: far from where the kernel, the dynamic loader, Go's runtime and the
 /// sanitizers put things, and inside every 47-bit address space.

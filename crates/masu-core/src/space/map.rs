@@ -8,6 +8,7 @@ use crate::region::{
 };
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::{Errno, mem};
+use crate::tuning;
 
 /// The records of each window's units.
 static RECORDS: [Table; 2] = [const { Table::new(UNITS_BELOW, UNIT_STRIDE) }; 2];
@@ -110,9 +111,8 @@ impl Window {
     }
 }
 
-/// Units requested at once from which on the kernel decides whether the program may have them: 64 MiB. Less than that
-/// is never overcommitment on a machine that runs at all.
-pub const JUDGED: usize = if cfg!(test) { 6 } else { 32 };
+/// Units requested at once from which on the kernel decides whether the program may have them.
+pub const JUDGED: usize = if cfg!(test) { 6 } else { tuning::JUDGED / UNIT_BYTES };
 
 /// Maps `n` units, the last `asked` of which the kernel judges if they are many.
 fn map_units(unit: u32, n: usize, asked: usize) -> Result<(), Errno> {

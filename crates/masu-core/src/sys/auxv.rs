@@ -1,6 +1,7 @@
 //! What the kernel passes at start: the page size and a few random bytes.
 
 use super::host;
+use crate::size_class::PAGE_MAX;
 
 const AT_PAGESZ: usize = 6;
 const AT_RANDOM: usize = 25;
@@ -11,9 +12,9 @@ pub fn page_size() -> usize {
         return 4096;
     }
     match host::getauxval(AT_PAGESZ) {
-        n if n.is_power_of_two() && (4096..=65536).contains(&n) => n,
+        n if n.is_power_of_two() && (4096..=PAGE_MAX).contains(&n) => n,
         // Unknown: the largest page size that exists, which is right for every smaller one too.
-        _ => 65536,
+        _ => PAGE_MAX,
     }
 }
 
