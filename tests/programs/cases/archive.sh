@@ -4,7 +4,7 @@ maps='tar gzip bzip2 xz zstd openssl'
 
 prepare() {
     mkdir tree
-    for i in $(seq 300); do
+    for i in $(seq "$(amount 200 300)"); do
         mkdir -p "tree/$((i % 17))"
         seq "$i" $((i * 40)) >"tree/$((i % 17))/$i"
     done

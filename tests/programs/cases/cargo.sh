@@ -7,19 +7,20 @@ stderr=varies
 limit=180
 
 prepare() {
-    local names='lexer parser types eval report'
+    local names='lexer parser types eval report' types
+    types=$(amount 40 150)
     mkdir -p app/src
     for name in $names; do
         mkdir -p "$name/src"
         printf '[package]\nname = "%s"\nversion = "0.1.0"\nedition = "2021"\n' "$name" >"$name/Cargo.toml"
         {
             echo 'use std::collections::{BTreeMap, HashMap};'
-            for i in $(seq 150); do
+            for i in $(seq "$types"); do
                 echo "#[derive(Debug, Clone, PartialEq, Default)] pub struct T$i { pub name: String, pub list: Vec<u$((8 << i % 4))>, pub map: BTreeMap<String, Vec<String>> }"
                 echo "impl T$i { pub fn work(&self, n: usize) -> usize { let mut seen: HashMap<String, usize> = HashMap::new(); for k in 0..n { *seen.entry(format!(\"{}{k}\", self.name)).or_default() += self.list.len() + k; } seen.values().sum::<usize>() + self.map.len() } }"
             done
             echo 'pub fn total(n: usize) -> usize { '
-            for i in $(seq 150); do echo "T$i::default().work(n) + "; done
+            for i in $(seq "$types"); do echo "T$i::default().work(n) + "; done
             echo '0 }'
         } >"$name/src/lib.rs"
     done

@@ -39,8 +39,9 @@ template <int N> int run() {
     return functions[N](list.front().first) + (std::regex_search("abc", std::regex("a.c")) ? 1 : 0) + run<N - 1>();
 }
 template <> int run<0>() { return 0; }
-int main() { return run<10>() == 0; }
+int main() { return run<DEPTH>() == 0; }
 CC
+    sed -i "s/DEPTH/$(amount 3 10)/" templates.cc
     # SQLite's Rust bindings contain it in one file of a quarter of a million lines.
     mkdir -p fetch/src && touch fetch/src/lib.rs
     printf '[package]\nname = "fetch"\nversion = "0.0.0"\nedition = "2024"\n[dependencies]\nlibsqlite3-sys = "=0.30.1"\n[workspace]\n' >fetch/Cargo.toml

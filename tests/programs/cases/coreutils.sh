@@ -3,7 +3,7 @@ needs='sort ls wc md5sum join cut tr od split find grep sed awk diff'
 maps='sort ls wc md5sum join cut tr od split find grep sed awk diff'
 
 prepare() {
-    awk 'BEGIN { srand(42); for (i = 0; i < 300000; i++)
+    awk -v "lines=$(amount 100000 300000)" 'BEGIN { srand(42); for (i = 0; i < lines; i++)
         printf "%d %s%06d %.6f\n", rand() * 1e9, substr("abcdefghijklmnopqrstuvwxyz", 1 + rand() * 20, 5), i % 4999, rand() }' >data
     awk '{ print $2, NR }' data | sort -k1,1 -u >keys
     mkdir tree

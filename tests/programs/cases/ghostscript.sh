@@ -3,10 +3,12 @@ needs=gs
 maps=gs
 
 prepare() {
-    cat >page.ps <<'PS'
+    local pages
+    pages=$(amount 4 12)
+    sed "s/PAGES/$pages/" >page.ps <<'PS'
 %!PS
 /Times-Roman findfont 11 scalefont setfont
-1 1 12 {
+1 1 PAGES {
   /page exch def
   0 1 60 { /line exch def 40 760 line 12 mul sub moveto (page ) show page 10 string cvs show ( line ) show line 10 string cvs show ( the quick brown fox) show } for
   0 5 355 { gsave 420 400 translate rotate newpath 0 0 moveto 150 0 lineto 120 40 lineto closepath page 12 div 0.4 0.7 setrgbcolor fill grestore } for

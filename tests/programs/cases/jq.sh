@@ -3,10 +3,10 @@ needs=jq
 maps=jq
 
 prepare() {
-    awk 'BEGIN {
+    awk -v "users=$(amount 8000 20000)" 'BEGIN {
         srand(3)
         print "["
-        for (i = 0; i < 20000; i++)
+        for (i = 0; i < users; i++)
             printf "%s{\"id\":%d,\"name\":\"user%d\",\"tags\":[\"a%d\",\"b%d\"],\"score\":%.3f,\"nested\":{\"deep\":[%d,{\"x\":\"%d\"}]}}\n",
                 (i ? "," : ""), i, i * 7919 % 60013, i % 7, i % 11, rand() * 100, i % 13, i
         print "]"

@@ -46,7 +46,7 @@ listen = $directory/s
 $user
 pm = static
 pm.max_children = 3
-pm.max_requests = 20
+pm.max_requests = $(amount 4 20)
 CONF
     # shellcheck disable=SC2086 # one word
     $fpm -n -F -y "$PWD/fpm.conf" 2>/dev/null &
@@ -55,7 +55,7 @@ CONF
     trap "kill -KILL $server 2>/dev/null || true; rm -rf $directory" EXIT
     trap 'exit 143' TERM INT
     for _ in $(seq 100); do [ -S "$directory/s" ] && break; sleep 0.1; done
-    for _ in $(seq 70); do
+    for _ in $(seq "$(amount 16 70)"); do
         REQUEST_METHOD=GET SCRIPT_FILENAME=$shared/work.php cgi-fcgi -bind -connect "$directory/s" | tail -n 5
     done | sort | uniq -c
     kill -QUIT $server

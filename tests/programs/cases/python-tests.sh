@@ -5,6 +5,7 @@ maps=python3
 limit=${MASU_TEST_LONG:+3600}
 limit=${limit:-300}
 stderr=varies
+waits=yes
 
 clean() {
     sed -E 's/[0-9]+:[0-9]+:[0-9]+ //; s/load avg: [0-9.]+ //; s/in [0-9.]+ ?(ms|sec|s|min [0-9]+ sec|min)//; /^(Total duration|Using random seed|== )/d'

@@ -3,12 +3,12 @@ needs=sqlite3
 maps=sqlite3
 
 measure() {
-    sqlite3 test.db <<'SQL'
+    sed "s/ROWS/$(amount 300000 1000000)/" <<'SQL' | sqlite3 test.db
 PRAGMA journal_mode = MEMORY;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -20000;
 CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, price REAL, bin BLOB);
-WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ROWS)
 INSERT INTO item SELECT i, printf('name%07d', (i * 7919) % 1000003), i / 8.0, zeroblob(i % 40) FROM n;
 CREATE INDEX by_name ON item (name);
 SELECT count(*), min(name), max(name), sum(price), total(length(bin)) FROM item;
