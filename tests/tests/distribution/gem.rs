@@ -4,10 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 use masu_tests::{scratch, tool, workspace};
 
-use crate::{built, output, package, script, succeed, text};
+use crate::{Made, once, output, package, script, succeed, text};
+
+static MADE: Made = LazyLock::new(|| once(gem));
 
 /// The gem in `place`.
 fn gem(place: &Path, from: &Path) -> std::path::PathBuf {
@@ -20,9 +23,8 @@ fn gem(place: &Path, from: &Path) -> std::path::PathBuf {
 
 #[test]
 fn installed_from_its_file_it_serves_ruby_and_goes_again() {
-    let Some(from) = built() else { return };
+    let Some((_, gem)) = &*MADE else { return };
     let place = scratch();
-    let gem = gem(place.path(), from);
     let home = place.path().join("home");
     let of_home = |name: &str| {
         let mut command = Command::new(name);
@@ -67,9 +69,8 @@ fn installed_from_its_file_it_serves_ruby_and_goes_again() {
 
 #[test]
 fn the_same_build_gives_the_same_gem() {
-    let Some(from) = built() else { return };
-    let places = [scratch(), scratch()];
-    let [one, other] = places.each_ref().map(|place| gem(place.path(), from));
+    let again = once(gem);
+    let (Some((_, one)), Some((_, other))) = (&*MADE, &again) else { return };
     assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap());
 }
 

@@ -60,6 +60,15 @@ fn packages() -> Option<&'static Path> {
     PLACE.as_ref().map(TempDir::path)
 }
 
+/// A package, in a directory of its own, that is made once for all tests; nothing if masu is not under test.
+type Made = LazyLock<Option<(TempDir, PathBuf)>>;
+
+fn once(package: fn(&Path, &Path) -> PathBuf) -> Option<(TempDir, PathBuf)> {
+    let (from, place) = (built()?, scratch());
+    let made = package(place.path(), from);
+    Some((place, made))
+}
+
 /// The only file in `place` whose name begins and ends like this.
 fn package(place: &Path, begin: &str, end: &str) -> PathBuf {
     let names = std::fs::read_dir(place).expect("a directory").map(|entry| entry.unwrap().path());

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use masu_tests::{scratch, tool, workspace};
 
-use crate::{built, output, package, succeed};
+use crate::{Made, once, output, package, succeed};
+
+static MADE: Made = LazyLock::new(|| once(npm));
 
 fn npm(place: &Path, from: &Path) -> PathBuf {
     let mut make = Command::new(workspace().join("packaging/npm"));
@@ -16,7 +19,7 @@ fn npm(place: &Path, from: &Path) -> PathBuf {
 
 #[test]
 fn installed_from_its_file_it_serves_node() {
-    let Some(from) = built() else { return };
+    let Some((_, package)) = &*MADE else { return };
     tool("npm");
     let (place, packed) = (scratch(), scratch());
     let at = |name: &str| {
@@ -25,7 +28,6 @@ fn installed_from_its_file_it_serves_node() {
         command.env("npm_config_update_notifier", "false");
         command
     };
-    let package = npm(packed.path(), from);
     succeed(at("npm").args(["install", "--offline", "--no-audit", "--no-fund"]).arg(package));
 
     let program =
@@ -50,9 +52,7 @@ fn installed_from_its_file_it_serves_node() {
 
 #[test]
 fn the_same_build_gives_the_same_npm_package() {
-    let Some(from) = built() else { return };
-    let places = [scratch(), scratch()];
-    let [one, other] =
-        places.each_ref().map(|place| std::fs::read(npm(place.path(), from)).unwrap());
-    assert!(one == other);
+    let again = once(npm);
+    let (Some((_, one)), Some((_, other))) = (&*MADE, &again) else { return };
+    assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap());
 }

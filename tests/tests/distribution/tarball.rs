@@ -3,10 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use masu_tests::{long, scratch, source, tool, workspace};
 
-use crate::{built, output, package, succeed, text};
+use crate::{Made, built, once, output, package, succeed, text};
+
+static MADE: Made = LazyLock::new(|| once(tarball));
 
 /// The tarball of the build under test, in `place`.
 fn tarball(place: &Path, from: &Path) -> PathBuf {
@@ -42,9 +45,9 @@ fn glibc(file: &Path) -> Vec<(u32, u32)> {
 
 #[test]
 fn installed_from_the_tarball_it_works_and_goes_again() {
-    let Some(from) = built() else { return };
+    let Some((_, tarball)) = &*MADE else { return };
     let (place, prefix) = (scratch(), scratch());
-    let here = unpacked(place.path(), &tarball(place.path(), from));
+    let here = unpacked(place.path(), tarball);
     assert!(here.join("share/doc/masu/THIRD-PARTY-NOTICES.txt").exists());
     // Existing files stay.
     let other = prefix.path().join("lib/other.so");
@@ -116,9 +119,9 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
 /// By an administrator whose files are their own, the unpacked ones too, over an installation, beside a jemalloc, and with an end.
 #[test]
 fn an_installation_is_for_everybody_and_whole() {
-    let Some(from) = built() else { return };
+    let Some((_, tarball)) = &*MADE else { return };
     let (place, prefix) = (scratch(), scratch());
-    let here = unpacked(place.path(), &tarball(place.path(), from));
+    let here = unpacked(place.path(), tarball);
     succeed(Command::new("chmod").args(["-R", "go="]).arg(&here));
     let install = |first: &str, more: &[&str]| {
         let mut install = Command::new("sh");
@@ -151,9 +154,9 @@ fn an_installation_is_for_everybody_and_whole() {
 /// What the page on installing says about the tarball, verbatim; `sudo` installs into the test's own directory.
 #[test]
 fn the_page_on_installing_is_true() {
-    let Some(from) = built() else { return };
+    let Some((_, tarball)) = &*MADE else { return };
     let (place, home) = (scratch(), scratch());
-    tarball(place.path(), from);
+    fs::copy(tarball, place.path().join(tarball.file_name().expect("a name"))).expect("copied");
     let page = fs::read_to_string(workspace().join("docs/installing.md")).expect("a page");
     let block = page.split("```console\n").filter_map(|rest| rest.split("```").next());
     let block = block.filter(|block| block.contains("install.sh")).collect::<String>();
@@ -175,9 +178,9 @@ fn the_page_on_installing_is_true() {
 /// One library for every C library, old and new: it needs no versioned symbol of glibc, which would have to exist.
 #[test]
 fn the_library_runs_on_glibc_2_17_and_on_musl() {
-    let Some(from) = built() else { return };
+    let (Some((_, tarball)), Some(from)) = (&*MADE, built()) else { return };
     let place = scratch();
-    let here = unpacked(place.path(), &tarball(place.path(), from));
+    let here = unpacked(place.path(), tarball);
     let library = here.join("lib/libmasu.so.0");
     assert_eq!(glibc(&library), []);
     let dynamic = succeed(Command::new(tool("readelf")).arg("-dW").arg(&library));
@@ -187,11 +190,9 @@ fn the_library_runs_on_glibc_2_17_and_on_musl() {
 
 #[test]
 fn the_same_build_gives_the_same_tarball() {
-    let Some(from) = built() else { return };
-    let places = [scratch(), scratch()];
-    let [one, other] =
-        places.each_ref().map(|place| fs::read(tarball(place.path(), from)).unwrap());
-    assert!(one == other);
+    let again = once(tarball);
+    let (Some((_, one)), Some((_, other))) = (&*MADE, &again) else { return };
+    assert!(fs::read(one).unwrap() == fs::read(other).unwrap());
 }
 
 #[test]
