@@ -70,6 +70,21 @@ static void medium_blocks(void) {
     }
 }
 
+// Both ends of each page of a huge block, which moves by whole pages.
+static void fill_pages(char *block, size_t size, uint64_t seed) {
+    for (size_t at = 0; at < size; at += 4096) {
+        fill(block + at, 64, seed + at);
+        fill(block + at + 4096 - 64, 64, seed + at + 1);
+    }
+}
+
+static void expect_pages(char *block, size_t size, uint64_t seed) {
+    for (size_t at = 0; at < size; at += 4096) {
+        expect(block + at, 64, seed + at);
+        expect(block + at + 4096 - 64, 64, seed + at + 1);
+    }
+}
+
 static void huge_blocks(void) {
     size_t size = 1 << 20;
     char *block = accept(malloc(size), "malloc", size);
@@ -77,22 +92,22 @@ static void huge_blocks(void) {
     char *wide = accept(memalign(2 << 20, 3 << 20), "memalign", 3 << 20);
     if (wide != NULL) {
         CHECK((uintptr_t)wide % (2 << 20) == 0, "%p", (void *)wide);
-        fill(wide, 3 << 20, 3);
+        fill_pages(wide, 3 << 20, 3);
     }
     if (other != NULL) CHECK(first_nonzero(other, 3 << 20) == 3 << 20, "not zero");
-    if (other != NULL) fill(other, 3 << 20, 2);
-    if (block != NULL) fill(block, size, 1);
+    if (other != NULL) fill_pages(other, 3 << 20, 2);
+    if (block != NULL) fill_pages(block, size, 1);
     void *behind[5] = {0}; // these obstruct it, so that growing must move
     for (int i = 0; i < 5 && block != NULL; i++) {
         behind[i] = accept(malloc(1500000), "malloc", 1500000);
         char *moved = accept(realloc(block, size * 2), "realloc", size * 2);
         if (moved == NULL) break;
         block = moved;
-        expect(block, size, 1);
+        expect_pages(block, size, 1);
         size *= 2;
-        fill(block, size, 1);
+        fill_pages(block, size, 1);
         if (i == 2) {
-            if (other != NULL) expect(other, 3 << 20, 2);
+            if (other != NULL) expect_pages(other, 3 << 20, 2);
             free(other);
             other = NULL;
         }
@@ -100,10 +115,10 @@ static void huge_blocks(void) {
     if (block != NULL && size > 1 << 20) {
         char *moved = accept(realloc(block, 1 << 20), "realloc", 1 << 20);
         if (moved != NULL) block = moved, size = 1 << 20;
-        expect(block, size, 1);
+        expect_pages(block, size, 1);
     }
     for (int i = 0; i < 5; i++) free(behind[i]);
-    if (wide != NULL) expect(wide, 3 << 20, 3);
+    if (wide != NULL) expect_pages(wide, 3 << 20, 3);
     free(wide);
     free(block);
     free(other);
