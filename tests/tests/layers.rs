@@ -14,8 +14,12 @@ use proc_macro2::{TokenStream, TokenTree};
 
 #[path = "layers/heap.rs"]
 mod heap;
+#[path = "layers/order.rs"]
+mod order;
 #[path = "layers/order_engine.rs"]
 mod order_engine;
+#[path = "layers/prof.rs"]
+mod prof;
 
 /// The layers of `crates/masu-core/src` in order, each with what it is for. A file belongs to the
 /// longest name that its path begins with.

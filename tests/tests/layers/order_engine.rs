@@ -1,20 +1,6 @@
 //! The same inside further directories of the engine: their files have orders, too.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-
-use masu_tests::{rust_files, workspace};
-
-use super::paths;
-
-/// The files of a directory in order, each with what it is for: a file may use itself and those above it, never one
-/// below. A file belongs to the longest name that its path begins with. `mod` is the directory's own module, which
-/// declares the files and says what others use of them. The tests that lie beside the files may use all of them.
-struct Order {
-    directory: &'static str,
-    files: &'static [(&'static str, &'static str)],
-}
+use super::order::Order;
 
 const ORDERS: &[Order] = &[
     Order {
@@ -120,34 +106,7 @@ const ORDERS: &[Order] = &[
 
 #[test]
 fn files_of_a_directory_use_only_those_above_them() {
-    let root = workspace().join("crates/masu-core/src");
-    for order in ORDERS {
-        let (mut wrong, mut found) = (Vec::new(), BTreeSet::new());
-        let own = root.join(order.directory).with_extension("rs");
-        let mut files = rust_files(&root.join(order.directory));
-        files.extend(own.is_file().then_some(own));
-        for file in files {
-            let inside = file.strip_prefix(&root).expect("below the root");
-            if inside
-                .components()
-                .any(|part| part.as_os_str().to_string_lossy().starts_with("tests"))
-            {
-                continue;
-            }
-            let rank = order.rank_of(&module_of(inside));
-            found.insert(
-                rank.map_or_else(|| panic!("{}", inside.display()), |rank| order.files[rank].0),
-            );
-            wrong.extend(order.arrows_up(inside, &fs::read_to_string(&file).expect("readable")));
-        }
-        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert_eq!(
-            found,
-            order.files.iter().map(|(name, _)| *name).collect(),
-            "{}",
-            order.directory
-        );
-    }
+    ORDERS.iter().for_each(Order::assert_kept);
 }
 
 /// The check itself, on code that breaks the rule.
@@ -155,7 +114,7 @@ fn files_of_a_directory_use_only_those_above_them() {
 fn broken_rules_inside_a_directory_are_seen() {
     let up = |file: &str, text: &str| {
         let order = ORDERS.iter().find(|order| file.starts_with(order.directory));
-        order.expect("a directory with an order").arrows_up(Path::new(file), text).len()
+        order.expect("a directory with an order").arrows_up(file, text).len()
     };
     assert_eq!(up("space/record.rs", "use super::moved::APART;"), 1);
     assert_eq!(up("space/map.rs", "use super::{kept, record::Record, chunk};"), 2);
@@ -187,63 +146,4 @@ fn broken_rules_inside_a_directory_are_seen() {
         up("span/record.rs", "fn f() {}\n#[cfg(test)]\nmod tests { use super::super::list; }"),
         0
     );
-}
-
-impl Order {
-    /// The arrows in `text`, the content of the engine's file `file`, that point to a file of the directory below.
-    fn arrows_up(&self, file: &Path, text: &str) -> Vec<String> {
-        let own = module_of(file);
-        let rank = self.rank_of(&own).expect("a file of the directory");
-        // Tests inside a file come last.
-        let code = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-        let code =
-            code.split("\n#[cfg(all(test, not(loom)))]\nmod tests {").next().unwrap_or_default();
-        let targets = paths(code).into_iter().filter_map(|path| self.absolute(&own, &path));
-        let inside =
-            targets.filter(|target| self.inside(target).is_some_and(|rest| !rest.is_empty()));
-        inside
-            .filter(|target| self.rank_of(target).is_none_or(|below| below > rank))
-            .map(|target| format!("{}: may not use {}", file.display(), target.join("::")))
-            .collect()
-    }
-
-    /// Where a path in a module leads, if it is one to a module of the engine.
-    fn absolute(&self, own: &[String], path: &[String]) -> Option<Vec<String>> {
-        let supers = path.iter().take_while(|name| *name == "super").count();
-        match path[0].as_str() {
-            "crate" => Some(path[1..].to_vec()),
-            "self" => Some([own, &path[1..]].concat()),
-            "super" => Some([&own[..own.len().checked_sub(supers)?], &path[supers..]].concat()),
-            // A module inside this one, or something that was imported, and was looked at there.
-            _ => {
-                let target = [own, path].concat();
-                let name = self.inside(&[own, &path[..1]].concat())?;
-                (path.len() > 1 && self.files.iter().any(|(file, _)| *file == name))
-                    .then_some(target)
-            }
-        }
-    }
-
-    /// The place of what a path leads to, or of a module, among the files; `None` if it is in none of them.
-    fn rank_of(&self, path: &[String]) -> Option<usize> {
-        let inside = self.inside(path)?;
-        let inside = if inside.is_empty() { "mod" } else { &inside };
-        let files = self.files.iter().enumerate();
-        let holding = files.filter(|(_, (name, _))| Path::new(inside).starts_with(name));
-        holding.max_by_key(|(_, (name, _))| name.len()).map(|(rank, _)| rank)
-    }
-
-    /// The rest of a path that leads to the directory, or into it.
-    fn inside(&self, path: &[String]) -> Option<String> {
-        let names: Vec<&str> = self.directory.split('/').collect();
-        let (start, rest) = path.split_at_checked(names.len())?;
-        start.iter().eq(names).then(|| rest.join("/"))
-    }
-}
-
-/// The module that is in a file, by the file's path below `src`.
-fn module_of(file: &Path) -> Vec<String> {
-    let name = file.with_extension("");
-    let parts = name.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
-    parts.filter(|name| name != "mod").collect()
 }

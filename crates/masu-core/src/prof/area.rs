@@ -9,7 +9,7 @@
 //! 1. the mapping is never moved or unmapped, so an index that was given out stays valid.
 
 use super::heads;
-use super::table::ONE;
+use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{mem, time};
 
@@ -22,6 +22,8 @@ pub const FREED: usize = 1 << 16;
 /// Most bytes of sites at any rate.
 pub const SITE_BYTES: usize = 64 << 20;
 
+/// One block, in the unit that blocks are counted in.
+pub const ONE: u64 = 1 << 16;
 /// The home of a sample if it is not known.
 pub const NO_HOME: u32 = u32::MAX;
 
@@ -33,7 +35,7 @@ pub struct Record {
     pub address: usize,
     /// Bytes that it stands for.
     pub bytes: u64,
-    /// Blocks that it stands for, in [`ONE`](super::table::ONE)s.
+    /// Blocks that it stands for, in [`ONE`]s.
     pub objects: u64,
     /// When it was drawn, in milliseconds.
     pub born: u64,
@@ -78,7 +80,7 @@ pub struct Site {
     pub next: u32,
     /// The number of frames.
     pub depth: u16,
-    /// The blocks' usable size: see [`kind_of`](super::table::kind_of).
+    /// The blocks' usable size: see [`kind_of`].
     pub kind: u16,
     /// Samples drawn here.
     pub samples: u64,
@@ -105,6 +107,27 @@ impl Site {
     }
 }
 
+/// The kind of the first larger blocks.
+pub const LARGE_KINDS: u16 = 64;
+
+/// A number for blocks of about the same size: the class for small ones, [`LARGE_KINDS`] plus the binary logarithm for
+/// others.
+pub fn kind_of(usable: usize) -> u16 {
+    if usable <= SMALL_MAX {
+        exact_class_of(usable) as u16
+    } else {
+        LARGE_KINDS + usable.ilog2() as u16
+    }
+}
+
+/// Bytes of a kind's blocks: exact for small ones, the next power of two below for others.
+pub fn size_of_kind(kind: u16) -> u64 {
+    match usize::from(kind) {
+        class if class <= LAST_CLASS => size_of_class(class) as u64,
+        other => 1 << (other.saturating_sub(LARGE_KINDS.into()) & 63),
+    }
+}
+
 /// Blocks and bytes, as samples stand for them.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -118,7 +141,7 @@ pub struct Amount {
 impl Amount {
     /// Whole blocks.
     pub fn blocks(&self) -> u64 {
-        self.objects / super::table::ONE
+        self.objects / ONE
     }
 
     /// Adds to it.

@@ -5,8 +5,12 @@
 //!
 //! The engine has no library for logarithms; the two series here are exact to 2⁻⁴⁰.
 
+use crate::config::Config;
 use crate::sys::random;
 use core::f64::consts::LN_2;
+
+/// The default rate: a sample in 512 KiB.
+pub const DEFAULT_RATE: usize = Config::DEFAULT.prof_rate;
 
 /// A thread's source of distances.
 #[derive(Clone, Copy, Debug)]

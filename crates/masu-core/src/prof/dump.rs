@@ -21,15 +21,30 @@
 //! already, except that what places had at the peak may add up to more than was possible then: a reader makes it smaller
 //! in proportion. Sites with no samples left alive are included, with what they have allocated.
 
-use super::{Amount, Refused, Snapshot, totals};
+use super::area::Amount;
+use super::control::Refused;
+use super::peak::totals;
+use super::snapshot::Snapshot;
+use crate::sync::{AtomicU32, Ordering};
 use crate::sys::file;
 use crate::sys::output::{self, Descriptor};
 use crate::text::Text;
 
-/// Writes the profile.
+/// Dumps written so far.
+static DUMPS: AtomicU32 = AtomicU32::new(0);
+
+/// The number of the next dump, from 0.
+pub fn next_dump() -> u32 {
+    DUMPS.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Writes the profile to a descriptor, in masu's own format: see `docs/profiling.md`.
+///
+/// # Errors
+/// [`Refused::NotStarted`], [`Refused::Busy`].
 #[cold]
 #[inline(never)]
-pub fn write(to: Descriptor) -> Result<(), Refused> {
+pub fn write(to: u32) -> Result<(), Refused> {
     let snapshot = Snapshot::take()?;
     let sums = totals();
     whole(to, |text| {
@@ -61,9 +76,9 @@ pub fn write(to: Descriptor) -> Result<(), Refused> {
 }
 
 /// Has a text written. It is refused if the descriptor does not take all of it.
-pub fn whole(to: Descriptor, write: impl FnOnce(&mut Text)) -> Result<(), Refused> {
+pub fn whole(to: u32, write: impl FnOnce(&mut Text)) -> Result<(), Refused> {
     let mut whole = true;
-    let mut sink = |bytes: &[u8]| whole &= to.takes(bytes);
+    let mut sink = |bytes: &[u8]| whole &= Descriptor(to).takes(bytes);
     let mut text = Text::new(&mut sink);
     write(&mut text);
     drop(text);

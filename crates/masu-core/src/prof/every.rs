@@ -4,9 +4,8 @@
 //! Live blocks have the profile's records, and each stack is kept once, as a site; the site of a free has no blocks. A
 //! freed block is remembered until [`FREED`](super::area::FREED) others were freed.
 
-use super::area::{Area, Ended, Record};
+use super::area::{self, Area, Ended, Record};
 use super::table::{self, Drawn, Origin};
-use super::{dropped, outside};
 use crate::features;
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -49,7 +48,7 @@ pub fn site_here(size: usize) -> Option<(u32, u64)> {
     let _table = table::Changing::enter()?;
     // SAFETY: under the lock a site is whole (invariant 3 of `prof::table`).
     unsafe {
-        let site = table::site_of(area, frames, table::kind_of(size.max(1)))?;
+        let site = table::site_of(area, frames, area::kind_of(size.max(1)))?;
         Some((site, (*area.site(site)).samples))
     }
 }
@@ -65,7 +64,7 @@ pub(super) fn allocated(address: usize, size: usize, site: u32) {
     let most = || u64::MAX;
     let drawn = Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread, most };
     if !table::insert(drawn, origin) {
-        dropped();
+        table::dropped();
     }
 }
 
@@ -154,7 +153,7 @@ impl Known {
 pub fn known(address: usize) -> Option<Known> {
     let address = untagged(address);
     let area = Area::get().filter(|_| is_every() && address <= isize::MAX as usize)?;
-    let live = (0..outside::USED.load(Ordering::Relaxed) as u32).filter_map(|index| {
+    let live = (0..table::USED.load(Ordering::Relaxed) as u32).filter_map(|index| {
         // SAFETY: invariant 1 of `prof::area`; any bits are a record, and nothing in it is followed.
         let record = unsafe { area.record(index).read_volatile() };
         (record.address != 0).then(|| Known::of(record, None))
@@ -164,7 +163,7 @@ pub fn known(address: usize) -> Option<Known> {
         return Some(block);
     }
     let count = ENDED.load(Ordering::Acquire);
-    let ended = (0..count.min(super::area::FREED)).map(|age| {
+    let ended = (0..count.min(area::FREED)).map(|age| {
         // SAFETY: as above.
         let Ended { block, site, thread } = unsafe { area.ended(count - 1 - age).read_volatile() };
         Known::of(block, Some(Event { thread, site }))
@@ -276,7 +275,7 @@ mod tests {
             );
 
             // A block freed long ago is forgotten.
-            for _ in 0..super::super::area::FREED {
+            for _ in 0..area::FREED {
                 allocated(3 << 20, 10, 0);
                 freed(3 << 20);
             }

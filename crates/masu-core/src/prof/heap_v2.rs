@@ -3,17 +3,20 @@
 //! They multiply each stack's line by 1/(1 − e^(−x/rate)), where x is its average size. The sums here are
 //! weighted already, sample by sample, so the file has the sums divided by that factor.
 
+use super::area::{Amount, ONE};
+use super::control::{Refused, last_rate};
 use super::copy::Copy;
+use super::draw;
 use super::dump::{maps, stack, whole};
-use super::table::{Amount, ONE};
-use super::{Refused, draw, last_rate};
-use crate::sys::output::Descriptor;
 use crate::text::Text;
 
-/// Writes the profile.
+/// Writes the profile to a descriptor in the format of jemalloc's tools.
+///
+/// # Errors
+/// As for [`dump`](super::dump::write).
 #[cold]
 #[inline(never)]
-pub fn write(to: Descriptor) -> Result<(), Refused> {
+pub fn write(to: u32) -> Result<(), Refused> {
     let rate = last_rate();
     if rate == 0 {
         return Err(Refused::NotStarted);

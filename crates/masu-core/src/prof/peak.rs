@@ -1,4 +1,5 @@
-//! The most that was ever alive, by the samples, and each site's part of it, kept without a walk over all sites.
+//! What is alive, by the samples, and the most that ever was, with each site's part of it, kept without a walk over all
+//! sites.
 //!
 //! A peak has a number. A site that changes for the first time since the last peak first puts aside what is alive there;
 //! if a site has not changed since then, its share at the peak is still alive.
@@ -9,26 +10,47 @@
 //! smaller in proportion.
 
 use super::area::{Amount, Site};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 
+/// Samples alive.
+static SAMPLES: AtomicUsize = AtomicUsize::new(0);
 /// Bytes alive now, when most were, and the number of that peak. Under the table's lock.
 static TOTAL: AtomicU64 = AtomicU64::new(0);
 pub static TOP: AtomicU64 = AtomicU64::new(0);
 pub static PEAK: AtomicU64 = AtomicU64::new(0);
 
+/// Samples alive.
+#[inline(always)]
+pub fn samples() -> usize {
+    SAMPLES.load(Ordering::Relaxed)
+}
+
 /// Forgets everything.
 pub fn clear() {
+    SAMPLES.store(0, Ordering::Relaxed);
     for sum in [&TOTAL, &TOP, &PEAK] {
         sum.store(0, Ordering::Relaxed);
     }
 }
 
-/// Bytes alive, and when most were.
-pub fn totals() -> (u64, u64) {
-    (TOTAL.load(Ordering::Relaxed), TOP.load(Ordering::Relaxed))
+/// The samples' sums over the whole process.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Totals {
+    /// Bytes alive.
+    pub live: u64,
+    /// Bytes alive when most were.
+    pub peak: u64,
+    /// Samples alive.
+    pub samples: usize,
 }
 
-/// So many more bytes are alive. `most`: what all blocks in use can have at most.
+/// The samples' sums over the whole process; zeroes before the first start.
+pub fn totals() -> Totals {
+    let (live, peak) = (TOTAL.load(Ordering::Relaxed), TOP.load(Ordering::Relaxed));
+    Totals { live, peak, samples: samples() }
+}
+
+/// One more sample is alive, which stands for so many bytes. `most`: what all blocks in use can have at most.
 pub fn add(bytes: u64, most: fn() -> u64) {
     let total = TOTAL.fetch_add(bytes, Ordering::Relaxed) + bytes;
     let top = TOP.load(Ordering::Relaxed);
@@ -39,11 +61,13 @@ pub fn add(bytes: u64, most: fn() -> u64) {
             PEAK.fetch_add(1, Ordering::Relaxed);
         }
     }
+    SAMPLES.fetch_add(1, Ordering::Relaxed);
 }
 
-/// So many fewer are.
+/// One fewer is.
 pub fn sub(bytes: u64) {
     TOTAL.fetch_sub(bytes, Ordering::Relaxed);
+    SAMPLES.fetch_sub(1, Ordering::Relaxed);
 }
 
 /// The number of the last peak.

@@ -9,20 +9,19 @@
 //! 3. sites are never moved or removed except by [`clear`], which removes all records first. Each is written whole,
 //!    with its frames behind it, before anything leads to it.
 
-pub use super::area::{Amount, Site};
-use super::area::{Area, FIRST_SITE, PARTS, RECORDS, Record, SITE_BYTES};
+use super::area::{
+    Amount, Area, FIRST_SITE, ONE, PARTS, RECORDS, Record, SITE_BYTES, Site, kind_of, size_of_kind,
+};
+use super::draw::{self, DEFAULT_RATE};
 use super::heads::{self, Heads};
-use super::{DEFAULT_RATE, LIVE, draw, peak};
+use super::peak;
 use crate::ledger;
 use crate::lock::{Guard, Lock};
-use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sys::{mem, time};
 
 /// The deepest stack: the outermost frames of deeper ones are cut off.
 pub const FRAMES: usize = 127;
-/// One block, in the unit that blocks are counted in.
-pub const ONE: u64 = 1 << 16;
 /// Most bytes of sites at the default rate; a profile with an n times finer rate may have n times more.
 const SITES_AT_DEFAULT: usize = 3 << 19;
 
@@ -34,6 +33,8 @@ static FREE: AtomicUsize = AtomicUsize::new(0);
 /// Where the next site goes, and the most bytes of them.
 pub static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+/// Samples that could not be kept, because of a fork or the bound on memory.
+pub static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// How often everything was forgotten.
 static CLEARED: AtomicU32 = AtomicU32::new(0);
 /// Odd while anything here changes, and another number afterwards: a reader from outside sees whether what it has read
@@ -63,7 +64,6 @@ impl<'a> Changing<'a> {
         }
         SITES.store(FIRST_SITE, Ordering::Relaxed);
         CLEARED.fetch_add(1, Ordering::Relaxed);
-        LIVE.store(0, Ordering::Relaxed);
         peak::clear();
         let (start, length) = area.tables();
         // SAFETY: invariant 1 of `prof::area`: mapped for ever, and its lock is held. A thread that reads a head
@@ -83,17 +83,6 @@ impl Drop for Changing<'_> {
     fn drop(&mut self) {
         CHANGES.store(CHANGES.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
-}
-
-/// The samples' sums over the whole process.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Totals {
-    /// Bytes alive.
-    pub live: u64,
-    /// Bytes alive when most were.
-    pub peak: u64,
-    /// Samples alive.
-    pub samples: usize,
 }
 
 /// Gets ready for a rate.
@@ -119,27 +108,6 @@ fn hash_of(address: usize) -> usize {
 
 fn head_of(area: Area, address: usize) -> &'static AtomicU32 {
     area.head(HEADS.of(hash_of(address)))
-}
-
-/// The kind of the first larger blocks.
-pub const LARGE_KINDS: u16 = 64;
-
-/// A number for blocks of about the same size: the class for small ones, [`LARGE_KINDS`] plus the binary logarithm for
-/// others.
-pub fn kind_of(usable: usize) -> u16 {
-    if usable <= SMALL_MAX {
-        exact_class_of(usable) as u16
-    } else {
-        LARGE_KINDS + usable.ilog2() as u16
-    }
-}
-
-/// Bytes of a kind's blocks: exact for small ones, the next power of two below for others.
-pub fn size_of_kind(kind: u16) -> u64 {
-    match usize::from(kind) {
-        class if class <= LAST_CLASS => size_of_class(class) as u64,
-        other => 1 << (other.saturating_sub(LARGE_KINDS.into()) & 63),
-    }
 }
 
 /// A sample that has just been drawn.
@@ -193,9 +161,14 @@ pub fn insert(drawn: Drawn, origin: Origin) -> bool {
         (*area.site(site)).drawn(chance, objects, bytes);
     }
     peak::add(bytes, most);
-    LIVE.fetch_add(1, Ordering::Relaxed);
     ledger::PROFILE.store(used_bytes(), Ordering::Relaxed);
     true
+}
+
+/// Counts a sample that could not be kept.
+#[cold]
+pub fn dropped() {
+    DROPPED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Ends the sample of a block, if it is one.
@@ -312,7 +285,6 @@ pub fn put_back(record: Record) {
     }
     // It was there before, so this is no peak.
     peak::add(record.bytes, || 0);
-    LIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Enters a record that is about to count. Under the lock.
@@ -330,7 +302,7 @@ unsafe fn link(area: Area, index: u32, record: Record) {
         peak::put_aside(s);
         s.live.add(record.objects, record.bytes);
     }
-    if HEADS.are_few(LIVE.load(Ordering::Relaxed)) {
+    if HEADS.are_few(peak::samples()) {
         grow(area);
     }
 }
@@ -367,7 +339,6 @@ pub(super) fn take(area: Area, address: usize, _: &Changing) -> Option<Record> {
         s.live.sub(objects, bytes);
         s.lived = s.lived.saturating_add((*record).lived());
         peak::sub(bytes);
-        LIVE.fetch_sub(1, Ordering::Relaxed);
         let taken = *record;
         (*record).address = 0;
         (*record).next = FREE.swap(at as usize, Ordering::Relaxed) as u32;
@@ -455,12 +426,6 @@ pub fn clear() {
     if let Some(table) = Changing::enter() {
         table.clear();
     }
-}
-
-/// The samples' sums over the whole process; zeroes before the first start.
-pub fn totals() -> Totals {
-    let (live, peak) = peak::totals();
-    Totals { live, peak, samples: LIVE.load(Ordering::Relaxed) }
 }
 
 /// Bytes of memory that the profile has used.

@@ -430,7 +430,7 @@ fn somebody_outside_switches_it_on_and_off() {
     alone!(somebody_outside_switches_it_on_and_off, || {
         let outside = |rate| {
             let Ok(()) = prof::switch::ask(7, rate as u64, |word, value| {
-                prof::SWITCH.write(word, value);
+                prof::outside::SWITCH.write(word, value);
                 Ok::<(), core::convert::Infallible>(())
             });
         };
