@@ -12,6 +12,8 @@ use std::process::Command;
 use masu_tests::{rust_files, workspace};
 use proc_macro2::{TokenStream, TokenTree};
 
+#[path = "layers/face.rs"]
+mod face;
 #[path = "layers/heap.rs"]
 mod heap;
 #[path = "layers/order.rs"]

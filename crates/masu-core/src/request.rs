@@ -107,6 +107,11 @@ impl Request {
         Some(Request { source, size, align, zeroed, exact: true })
     }
 
+    /// A request, exact or not; `None` if it can never be served.
+    pub fn of(size: usize, align: usize, zeroed: bool, exact: bool) -> Option<Request> {
+        if exact { Request::exact(size, align, zeroed) } else { Request::new(size, align, zeroed) }
+    }
+
     /// The usable size of the block that it asks for.
     #[inline(always)]
     pub fn bytes(&self) -> usize {
@@ -123,6 +128,12 @@ impl Request {
     pub fn may_be_a_page(&self) -> bool {
         !self.exact && self.align <= UNIT && matches!(self.source, Source::Small(_))
     }
+}
+
+/// The bytes of the block for a request, exact or not; 0 if no such block can exist.
+#[inline(never)]
+pub fn bytes_for(size: usize, align: usize, exact: bool) -> usize {
+    Request::of(size, align, false, exact).map_or(0, |request| request.bytes())
 }
 
 #[cfg(test)]

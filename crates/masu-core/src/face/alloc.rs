@@ -12,10 +12,11 @@
 //! advance, and the zeroed bytes are all that may be used.
 
 use super::hardened::{hardened_block, hardened_first};
-use super::{Arena, scarce};
+use super::scarce;
+use crate::heap::arena::Arena;
 use crate::heap::block::{Block, Kind};
 use crate::heap::{self, sampling};
-use crate::request::{ALIGN_SMALL_MAX, Request, Source};
+use crate::request::{ALIGN_SMALL_MAX, Request, Source, bytes_for};
 use crate::size_class::{SMALL_MAX, TABLE_MAX, aligned_class, class_of};
 use crate::{huge, purge, run, settings, spare};
 use core::ptr::null_mut;
@@ -191,21 +192,10 @@ pub fn good_size(size: usize) -> usize {
     bytes_for(size, 16, false)
 }
 
-/// The bytes of the block for a request, exact or not; 0 if no such block can exist.
-#[inline(never)]
-pub(super) fn bytes_for(size: usize, align: usize, exact: bool) -> usize {
-    request_for(size, align, false, exact).map_or(0, |request| request.bytes())
-}
-
-/// A request, exact or not; `None` if it can never be served.
-pub(super) fn request_for(size: usize, align: usize, zeroed: bool, exact: bool) -> Option<Request> {
-    if exact { Request::exact(size, align, zeroed) } else { Request::new(size, align, zeroed) }
-}
-
 #[cold]
 #[inline(never)]
 fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
-    request_for(size, align, zeroed, exact).map_or(null_mut(), |request| serve_here(&request))
+    Request::of(size, align, zeroed, exact).map_or(null_mut(), |request| serve_here(&request))
 }
 
 /// A block for a request; null if memory is out. In line, because the request is partly known.

@@ -1,7 +1,8 @@
 //! Arenas as doors use them.
 
 use super::resize;
-use super::{arena::Arena, scarce::again};
+use super::scarce::again;
+use crate::heap::arena::Arena;
 use crate::heap::block::{Block, Kind, free_block, why};
 use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act, Wrong};

@@ -1,13 +1,13 @@
 //! Freeing, as doors do it: the hot path in line, and after the other paths a look at what is
 //! stale.
 
-use super::alloc::bytes_for;
 use crate::hardened;
 use crate::hardened::shape::MOST;
 use crate::heap::block::{Block, Kind, free_block, free_hardened, free_usual_run, why};
 use crate::heap::{self, Added, Freed};
 use crate::region::{Base, GRANULE};
 use crate::report::{self, Act, Wrong};
+use crate::request::bytes_for;
 use crate::size_class::{MEDIUM_MAX, TABLE_MAX, UNIT};
 use crate::span::Span;
 use crate::sync::{AtomicBool, Ordering};

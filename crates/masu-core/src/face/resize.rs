@@ -8,12 +8,10 @@
 //!
 //! Arenas are told what happens to their blocks, within their limits.
 
-use super::alloc::request_for;
+use super::alloc::{alloc_aligned, alloc_exact};
 use super::free::{self, dealloc_out_of_line};
-use super::hardened::{hardened_stays, realloc_hardened, realloc_hardened_for, resized_at_once};
 use super::profile::bytes_drawn;
-use super::{alloc_aligned, alloc_exact, scarce};
-use crate::hardened;
+use super::scarce;
 use crate::heap::arena::hooked;
 use crate::heap::block::{Block, Kind, why};
 use crate::heap::{self, sampling, thread_bytes};
@@ -24,6 +22,9 @@ use crate::sys::host;
 use crate::{huge, prof, purge, run, spare};
 use core::cell::Cell;
 use core::ptr::null_mut;
+use hardened::{hardened_stays, realloc_hardened, realloc_hardened_for, resized_at_once};
+
+mod hardened;
 
 /// Changes a block's size, moving it if it must; contents up to the smaller size are kept. Null if
 /// memory is out, and the block is then unchanged; a block that is to shrink then stays where it is.
@@ -108,7 +109,7 @@ pub unsafe fn realloc_sized(p: *mut u8, old: usize, size: usize, align: usize) -
 pub unsafe fn realloc_exact(p: *mut u8, size: usize, align: usize, zeroed: bool) -> *mut u8 {
     // Not `Request::exact`, which would be compiled in line: few programs call this.
     // SAFETY: passed on.
-    unsafe { realloc_any(p, usize::MAX, request_for(size, align, zeroed, true)) }
+    unsafe { realloc_any(p, usize::MAX, Request::of(size, align, zeroed, true)) }
 }
 
 /// [`realloc_exact`] of a hardened block, which then has exactly `size` bytes.
@@ -177,7 +178,7 @@ fn found(p: *const u8) -> Option<Block> {
 unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mut u8 {
     let Some(request) = request else { return null_mut() };
     // SAFETY: passed on.
-    if hardened::holds(p) && !request.exact && unsafe { resized_at_once(p, &request) } {
+    if crate::hardened::holds(p) && !request.exact && unsafe { resized_at_once(p, &request) } {
         return p;
     }
     let Some(block) = Block::find(p) else {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Config;
 use crate::control::thread_deallocated;
+use crate::hardened;
 use crate::own_process::alone;
 use crate::sys::mem::refusals;
 use crate::{ALIGN_MAX, exact_size};
