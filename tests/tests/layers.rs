@@ -14,6 +14,8 @@ use proc_macro2::{TokenStream, TokenTree};
 
 #[path = "layers/face.rs"]
 mod face;
+#[path = "layers/hardened.rs"]
+mod hardened;
 #[path = "layers/heap.rs"]
 mod heap;
 #[path = "layers/order.rs"]

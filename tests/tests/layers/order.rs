@@ -39,7 +39,8 @@ impl Order {
             wrong.extend(self.arrows_up(&inside.to_string_lossy(), &text));
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-        assert_eq!(found, self.files.iter().map(|(name, _)| *name).collect());
+        let named = self.files.iter().map(|(name, _)| *name).collect();
+        assert_eq!(found, named, "{}", self.directory);
     }
 
     /// The arrows in `text`, the content of the engine's file `file`, that point to a file of the directory below.

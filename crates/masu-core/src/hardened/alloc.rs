@@ -1,11 +1,12 @@
 //! Allocation in the hardened heap: takes a slot that the thread has at hand, or one of a pool, and makes it a block.
 
+use super::arenas::{arena_of, pool_of};
 use super::fast::Ready;
 use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{self, EMPTY};
 use super::slab::Drawn;
-use super::{arena_of, cache, fast, large, options, pool_of, trailer};
+use super::{cache, fast, large, options, trailer};
 use crate::report;
 use crate::size_class::UNIT;
 use crate::spare;
@@ -20,7 +21,7 @@ pub fn alloc(size: usize, align: usize, thread: usize) -> *mut u8 {
     let Some(class) = shape::class_of(size, align) else {
         return large_alloc(size, align);
     };
-    if cache::serves(class)
+    if shape::is_cached(class)
         && let Some(hand) = cache::hand(class, thread)
         && hand.fill(class, thread)
         && let Some(ready) = Ready::take(hand, class)
@@ -60,7 +61,7 @@ pub(super) fn in_pool(pool: &'static Pool, class: usize, size: usize) -> Option<
     }
     // SAFETY: invariant 3 of `hardened::slab`: drawn just now, so this thread's alone.
     unsafe {
-        if cache::serves(class) {
+        if shape::is_cached(class) {
             return Some(fast::begin(pool, drawn[0], class, size));
         }
         begin(at, class, size, pool.spot_of_slot(at, class), used);

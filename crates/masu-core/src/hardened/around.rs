@@ -4,7 +4,7 @@
 //! word; and damage is believed only if the slot has not changed hands
 //! ([`State::is_damaged`](super::state::State::is_damaged)).
 
-use super::free::slot;
+use super::find::slot;
 use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{self, ALL, CLASSES};

@@ -13,19 +13,28 @@
 //! 2. caches below `OPEN` are accessible for ever; zero is an empty one, and a stream that is renewed before it is
 //!    used.
 
+use super::arenas::{BEGIN, arena_of, pool_of};
 use super::bin::{Bin, READY, Taker};
 use super::place::PROCESS;
 use super::pool::Locked;
 use super::random::Stream;
 use super::shape::{ALL, CLASSES, PAGES, TRAILER, room};
 use super::slab::Drawn;
-use super::{BEGIN, arena_of, options, pool_of, trailer};
+use super::{options, trailer};
 use crate::features;
 use crate::ledger;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
 use core::cell::UnsafeCell;
 use core::hint::assert_unchecked;
+use record::Cache;
+
+pub mod record;
+
+pub use record::FIELDS;
+
+/// The number of a thread without a heap of its own, which has no cache.
+pub const NO_THREAD: usize = usize::MAX;
 
 /// Most bytes of a class that are ready, unless that is fewer than [`LEAST_READY`] slots.
 const READY_BYTES: usize = 8 << 10;
@@ -43,33 +52,11 @@ const STEP: usize = 2;
 pub static OPEN: AtomicUsize = AtomicUsize::new(0);
 pub static AT: AtomicUsize = AtomicUsize::new(0);
 
-/// A thread's cache; the bin of the class of nothing is not used.
-#[repr(C, align(4096))]
-pub struct Cache {
-    bins: [Bin; PAGES],
-    stream: UnsafeCell<Stream>,
-}
-
-const _: () = assert!(size_of::<Cache>() <= 40 << 10);
-
-// SAFETY: invariant 1.
-unsafe impl Sync for Cache {}
-
-/// For `outside`: bytes of a cache and of a bin, and where the two counts are in that.
-pub const FIELDS: [usize; 4] =
-    [size_of::<Cache>(), size_of::<Bin>(), Bin::COUNTS[0], Bin::COUNTS[1]];
-
 /// A class's part of a thread's cache: two words, which are passed in registers.
 #[derive(Clone, Copy)]
 pub struct Hand {
     bin: &'static Bin,
     stream: &'static UnsafeCell<Stream>,
-}
-
-/// Whether blocks of a class pass through caches.
-#[inline]
-pub fn serves(class: usize) -> bool {
-    class.wrapping_sub(1) < PAGES - 1
 }
 
 /// A thread's part for a class; `None` if it has no cache, or none for that class.

@@ -7,12 +7,14 @@ use super::place::PROCESS;
 use super::pool::{Pool, Spot};
 use super::shape::{ALL, CLASSES, TRAILER};
 use super::slab::Drawn;
-use super::tags;
-use super::{SAME_PAGE, options, trailer};
+use super::{options, tags, trailer};
 use crate::report;
 use crate::sharing;
 use crate::size_class::{TABLE_MAX as SMALL_MAX, exact_class_of};
 use crate::sync::Ordering;
+
+/// The longest slots that are checked although they may never have been used: their pages are resident in any case.
+const SAME_PAGE: usize = 1024;
 
 /// A slot that the thread had at hand.
 pub struct Ready {

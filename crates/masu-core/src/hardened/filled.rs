@@ -1,7 +1,7 @@
 //! Whether the program fills its large blocks: if so, a fresh one has huge pages, which take a quarter of the time of
 //! small ones. The last blocks show it, as `huge::filled` does for blocks that are not hardened.
 
-use super::table::{Entry, KEPT_LONGEST};
+use super::entry::{Entry, KEPT_LONGEST};
 use crate::region::CHUNK;
 use crate::settings;
 use crate::sys::mem;

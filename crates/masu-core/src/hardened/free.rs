@@ -1,88 +1,16 @@
 //! Frees in the hardened heap: finds the block, checks it and what lies around it, wipes it, and lets it wait.
 
 use super::around::{look_around, overrun};
-use super::place::{self, PROCESS, Place};
+use super::cache::{self, NO_THREAD};
+use super::find::{bytes_of, spot};
+use super::freed::Freed;
+use super::place::{self, PROCESS};
 use super::pool::{Pool, Spot};
-use super::shape::{self, ALL, CLASSES, EMPTY};
-use super::tags::{self, Tag};
-use super::{cache, fast, heaps, large, left, trailer};
-use crate::report::Wrong;
+use super::shape::{self, EMPTY};
+use super::{fast, heaps, large, left, tags, trailer};
+use crate::features;
+use crate::report::{self, Act, Wrong};
 use crate::sharing;
-use crate::sync::Ordering;
-
-/// A slot's pool, class and spot, from an address in a region of a place.
-#[inline(never)]
-pub(super) fn slot(place: &Place, address: usize) -> Option<(&'static Pool, usize, Spot)> {
-    let region = place.region_of(address);
-    let (pool, class) = (place.pool(region), region % CLASSES);
-    Some((pool, class, pool.spot(address, class)?))
-}
-
-/// The same of a block, from a pointer, split into address and tag; or what is wrong with that pointer. Tags must not be
-/// checked meanwhile.
-#[inline(never)]
-pub(super) fn spot(
-    place: &Place,
-    address: usize,
-    tag: Tag,
-) -> Result<(&'static Pool, usize, Spot), Wrong> {
-    let Some((pool, class, spot)) = slot(place, address) else { return Err(Wrong::NoBlock) };
-    match spot.slab.state(spot.slot).live() {
-        Some(live) if spot.within == 0 && tags::fits(tag, live, class) => Ok((pool, class, spot)),
-        _ => Err(why(address, tag, class, spot)),
-    }
-}
-
-#[cold]
-#[inline(never)]
-fn why(address: usize, tag: Tag, class: usize, spot: Spot) -> Wrong {
-    if !spot.slab.is_live(spot.slot) {
-        return match spot.slab.state(spot.slot).is_taken() || spot.within == 0 {
-            true => Wrong::Freed { bytes: shape::room(class) },
-            false => Wrong::NoBlock,
-        };
-    }
-    if spot.within == 0 {
-        // The slot has another block now.
-        return Wrong::Freed { bytes: shape::room(class) };
-    }
-    let start = address - spot.within;
-    // SAFETY: invariant 2 of `hardened::pool`: the slab is accessible, and the slot was live just now.
-    let bytes = unsafe { bytes_of(start, class, spot) }.unwrap_or(shape::room(class));
-    Wrong::Inside { start: tag.on(start), bytes }
-}
-
-/// The bytes of a live block; `None` if its trailer is destroyed.
-///
-/// # Safety
-/// The block must be live.
-#[inline(never)]
-pub(super) unsafe fn bytes_of(at: usize, class: usize, spot: Spot) -> Option<usize> {
-    if shape::is_pages(class) {
-        return Some(spot.slab.asked(spot.slot).load(Ordering::Relaxed) as usize);
-    }
-    if class == EMPTY {
-        return Some(0);
-    }
-    let stride = ALL[class % CLASSES].stride as usize;
-    let canary = spot.slab.header.canary.get();
-    // SAFETY: passed on.
-    let slack = unsafe { trailer::slack(at + stride, canary, stride) }?;
-    Some(stride - shape::TRAILER - slack)
-}
-
-/// What a free has done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Freed {
-    /// The bytes of the block.
-    pub bytes: usize,
-    /// Whether there are more pages that could go back.
-    pub emptied: bool,
-    /// The first-class heap that it belonged to; 0 if none.
-    pub owner: u32,
-    /// Whether a fork stands still, and the owner is to free the block once that is over. No thread uses it any more.
-    pub left: bool,
-}
 
 /// Frees the block that starts at `p`. Returns what that did, or what is wrong with the block. `thread` is the number
 /// of the calling thread's heap.
@@ -101,7 +29,7 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
     let (state, bytes) = (spot.slab.state(spot.slot), shape::room(class));
     let is_own = PROCESS.holds(address);
     if is_own
-        && cache::serves(class)
+        && shape::is_cached(class)
         && let Some(hand) = cache::hand(class, thread)
         && let Some(emptied) = hand.make_room(class)
         // SAFETY: passed on.
@@ -125,6 +53,23 @@ pub unsafe fn free(p: *mut u8, thread: usize) -> Result<Freed, Wrong> {
         drop(pool);
         let owner = if is_own { 0 } else { heaps::owner_of(address) };
         Ok(Freed { bytes, emptied, owner, left: false })
+    }
+}
+
+/// Frees a block that was left while a fork stood still.
+///
+/// # Safety
+/// The block must have been left so.
+pub unsafe fn free_deferred(p: *mut u8) {
+    if !features::HARDENED {
+        return;
+    }
+    // SAFETY: passed on.
+    unsafe {
+        left::take_up(p);
+        if let Err(wrong) = free(p, NO_THREAD) {
+            report::mistake(Act::Free, p, wrong);
+        }
     }
 }
 

@@ -15,11 +15,14 @@
 //! 2. a number with an owner is in that heap's list, once.
 
 use super::alloc::in_pool;
+use super::arenas::BEGIN;
+use super::find::holds;
+use super::large::{self, is_there};
 use super::place::{HEAPS, Want, map_records};
-use super::pool::Pool;
-use super::pools::{Usage, purge_pool};
+use super::pool::{Pool, Usage};
 use super::shape::{self, CLASSES};
-use super::{BEGIN, is_there, large, tags};
+use super::start::prepare;
+use super::tags;
 use crate::sync::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::{features, ledger};
 
@@ -95,7 +98,7 @@ pub fn begin() -> bool {
     if HEADS.load(Ordering::Relaxed) != 0 {
         return true;
     }
-    if !super::prepare(false) {
+    if !prepare(false) {
         return false;
     }
     let want = Want { arenas: (MOST, 16), shift: REGION_SHIFT };
@@ -169,7 +172,7 @@ pub fn alloc(newest: &AtomicU32, owner: u32, size: usize, align: usize) -> Optio
 /// The heap that the block at an address belongs to; 0 if it belongs to none, or there is no block.
 pub fn owner_of(address: usize) -> u32 {
     let address = tags::untagged(address);
-    if !is_there() || super::holds(address as *const u8) {
+    if !is_there() || holds(address as *const u8) {
         return 0;
     }
     if HEAPS.holds(address) {
@@ -201,7 +204,7 @@ pub unsafe fn wipe(newest: u32, owner: u32) {
 /// Gives back the pages of all empty slabs of a heap. Returns their bytes.
 pub fn purge(newest: u32) -> usize {
     let mut bytes = 0;
-    each_of_heap(newest, &mut |_, pool, class| bytes += purge_pool(pool, class, true));
+    each_of_heap(newest, &mut |_, pool, class| bytes += pool.purge(class, true));
     bytes
 }
 

@@ -20,89 +20,29 @@
 //! 3. [`AT`] is 0, or the address of a table that stays for ever.
 
 use super::around::overrun;
-use super::place::map_records;
-use super::table::{Cursor, Entry, Guards, KEPT_LONGEST, Kept, Range, Table, peek};
-use super::trailer;
-use super::{Freed, filled, left, moving, options, spares};
+use super::entry::{Entry, Guards, KEPT_LONGEST, Kept, Range, charge};
+use super::freed::Freed;
+use super::table::{Cursor, Table};
+use super::{filled, moving, options, spares, trailer};
 use crate::ledger;
-use crate::lock::{Guard, Lock, fork};
 use crate::region::CHUNK;
 use crate::report::Wrong;
 use crate::size_class::UNIT;
-use crate::sync::{AtomicUsize, Ordering};
 use crate::sys::mem;
-use crate::sys::rlimit::{self, Limit};
 use crate::tuning::JUDGED;
-use core::cell::UnsafeCell;
-use core::mem::offset_of;
 use core::ptr::null_mut;
+use record::with;
+
+pub(super) mod record;
+pub(super) mod waiting;
+
+pub use super::entry::{LIVE, PAGES, usage};
+pub use record::{AT, TABLE, after_fork_in_child, entry_of, is_there, lock_for_fork, look, start};
 
 /// Longer mappings do not wait in quarantine.
 const MOST_WAITING: usize = 32 << 20;
 /// Ranges that one tick unmaps.
 const FEW: usize = 1024;
-
-/// The lock and the table.
-struct Large {
-    lock: Lock,
-    table: UnsafeCell<Table>,
-}
-
-// SAFETY: invariant 1.
-unsafe impl Sync for Large {}
-
-/// Where it lies; 0 if nowhere.
-pub static AT: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of live blocks.
-pub static LIVE: AtomicUsize = AtomicUsize::new(0);
-/// Bytes of their pages.
-pub static PAGES: AtomicUsize = AtomicUsize::new(0);
-
-/// Where the table is in it, and its bytes, for `outside`.
-pub const TABLE: [usize; 2] = [offset_of!(Large, table), size_of::<Large>()];
-
-/// Makes the table. Returns `false` if memory is out.
-pub fn start() -> bool {
-    let Some(at) = map_records(size_of::<Large>()) else { return false };
-    // SAFETY: fresh and zero, which is an empty table and a free lock; no other thread knows of it.
-    let table = unsafe { &mut *(*(at as *const Large)).table.get() };
-    table.stream.renew();
-    table.narrow = rlimit::get(Limit::AddressSpace).is_some();
-    AT.store(at, Ordering::Release);
-    true
-}
-
-fn large() -> Option<&'static Large> {
-    let at = AT.load(Ordering::Acquire);
-    // SAFETY: invariant 3.
-    unsafe { (at as *const Large).as_ref() }
-}
-
-/// Runs `f` with the table. Returns `None` if there is none, or a fork stands still.
-pub(super) fn with<T>(f: impl FnOnce(&mut Table) -> T) -> Option<T> {
-    let (_guard, table) = enter()?;
-    // SAFETY: invariant 1.
-    Some(f(unsafe { &mut *table.get() }))
-}
-
-#[inline(never)]
-fn enter() -> Option<(Guard<'static>, &'static UnsafeCell<Table>)> {
-    let large = large()?;
-    Some((large.lock.enter()?, &large.table))
-}
-
-/// The lock, once there is a table.
-pub fn lock_for_fork() -> Option<&'static Lock> {
-    large().map(|large| &large.lock)
-}
-
-/// Renews the stream, in a fork's child.
-pub fn after_fork_in_child() {
-    if let Some(large) = large() {
-        // SAFETY: invariant 1: there is one thread.
-        unsafe { &mut *large.table.get() }.stream.renew();
-    }
-}
 
 /// A block of `size` bytes, not 0, all zero, at a multiple of `align`, of a first-class heap or of none (0); null if
 /// memory is out, `None` if a fork stands still.
@@ -272,17 +212,6 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
     }
 }
 
-pub(super) fn charge(entry: &Entry, more: bool) {
-    let (pages, asked) = (entry.pages().len, entry.asked);
-    for (account, bytes) in [(&ledger::HARDENED, pages), (&PAGES, pages), (&LIVE, asked)] {
-        if more {
-            account.fetch_add(bytes, Ordering::Relaxed);
-        } else {
-            account.fetch_sub(bytes, Ordering::Relaxed);
-        }
-    }
-}
-
 fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry> {
     let (low, high) = guards.unwrap_or((UNIT, UNIT));
     let narrow = if guards.is_none() && align <= UNIT { spares::range_of(len) } else { None };
@@ -320,53 +249,12 @@ fn map(len: usize, align: usize, guards: Option<(usize, usize)>) -> Option<Entry
     done.then_some(Entry { address, asked: len, low, high, guards, ..Entry::default() })
 }
 
-/// The entry of the block at `p`, if there is one, as far as that can be told while a fork stands still.
-pub(super) fn entry_of(p: usize) -> Option<Entry> {
-    let large = large()?;
-    loop {
-        if let Some(found) = with(|table| table.find(p)) {
-            return found.map(|(_, entry)| entry);
-        }
-        // A fork that stands still holds the lock, and no thread writes.
-        // SAFETY: a table, for ever.
-        if let Some(entry) = unsafe { peek(large.table.get(), p) } {
-            return Some(entry);
-        }
-        // Otherwise the fork is over, and a thread may have written meanwhile.
-        if fork::is_in_progress() {
-            return None;
-        }
-    }
-}
-
 /// Frees all blocks of a first-class heap, which only its owner still knows. O(entries of the table).
 pub(super) fn free_all(owner: u32) {
     let mut from = Cursor::default();
     while let Some(entry) = with(|table| table.take_of(owner, &mut from)).flatten() {
         charge(&entry, false);
         retire(entry.mapping());
-    }
-}
-
-/// The bytes of the block at `p`, or what is wrong with it; `None` if `p` is near no block.
-pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
-    let large = large()?;
-    loop {
-        let found = with(|table| match table.find(p) {
-            Some((_, entry)) => Some(Ok(entry.asked)),
-            None => table.explain(p).map(Err),
-        });
-        if let Some(found) = found {
-            return found;
-        }
-        // A fork that stands still holds the lock, and no thread writes.
-        // SAFETY: invariant 3.
-        if let Some(entry) = unsafe { peek(large.table.get(), p) } {
-            return Some(Ok(entry.asked));
-        }
-        if fork::is_in_progress() {
-            return None;
-        }
     }
 }
 
@@ -377,7 +265,7 @@ pub fn look(p: usize) -> Option<Result<usize, Wrong>> {
 pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     let taken = with(|table| match table.find(p) {
         // SAFETY: a block in the table, under the lock (invariant 2).
-        Some((_, entry)) if unsafe { left::waits(p as *mut u8) } => {
+        Some((_, entry)) if unsafe { waiting::waits(p as *mut u8) } => {
             Err(Wrong::Freed { bytes: entry.asked })
         }
         Some((index, entry)) => {
@@ -491,9 +379,4 @@ pub unsafe fn resize(p: usize, size: usize) -> Option<usize> {
         unsafe { check_end(p, old) };
     }
     Some(old)
-}
-
-/// Bytes of live blocks, and of their pages.
-pub fn usage() -> (usize, usize) {
-    (LIVE.load(Ordering::Relaxed), PAGES.load(Ordering::Relaxed))
 }

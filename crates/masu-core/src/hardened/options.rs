@@ -1,6 +1,7 @@
 //! The settings of the hardened heap, as they are in force.
 
 use crate::config::{Config, MemoryTags};
+use crate::features;
 use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
 const DEFAULT: Config = Config::DEFAULT;
@@ -41,7 +42,8 @@ impl Options {
     }
 }
 
-/// Puts options in force.
+/// Puts options in force, for what begins later.
+#[cold]
 pub fn set(options: &Options) {
     DRAWN.store(options.quarantine_random, Ordering::Relaxed);
     QUEUE.store(options.quarantine_queue, Ordering::Relaxed);
@@ -81,4 +83,10 @@ pub fn tags(is_emulated: bool) -> bool {
 #[inline]
 pub fn whole() -> bool {
     WHOLE.load(Ordering::Relaxed)
+}
+
+/// Whether a request is given as many bytes as its size class has, for a door that relies on that.
+#[inline]
+pub fn gives_whole_classes() -> bool {
+    features::HARDENED && whole()
 }

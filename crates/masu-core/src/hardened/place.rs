@@ -17,8 +17,8 @@
 //! 2. pools of the arenas below `made` are accessible, and all zero at first, which is a pool that is not ready. An
 //!    address below `span` is of such an arena.
 
-use super::cache::Cache;
-use super::pool::Pool;
+use super::cache::record::Cache;
+use super::pool::record::Pool;
 use super::shape::{CLASSES, MOST_SHIFT};
 use crate::ledger;
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};

@@ -15,94 +15,31 @@
 //!    unless they are guards or of the class of nothing, accessible memory.
 
 use super::place::{self, Place};
-use super::quarantine::Quarantine;
-use super::random::Stream;
 use super::shape::{ALL, CLASSES, EMPTY, Shape};
 use super::slab::{Drawn, Slab};
 use super::{options, tags, trailer};
 use crate::ledger;
-use crate::lock::{CachePadded, Guard, Lock};
+use crate::lock::Guard;
 use crate::sharing;
 use crate::size_class::UNIT;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::Ordering;
 use crate::sys::mem;
-use at_hand::AtHand;
-use core::cell::UnsafeCell;
-use core::mem::offset_of;
+use record::{Inner, is_guard};
 
 mod at_hand;
 mod purge;
+pub mod record;
 mod reset;
 mod usage;
+
+pub use record::{Pool, Spot};
+pub use usage::Usage;
 
 /// Bytes that are opened at once: at first, and at most.
 const STEP: usize = 64 << 10;
 const MOST_STEP: usize = 1 << 20;
-/// Least bytes between two guards if each takes a mapping: at first, and behind [`FAR`] bytes.
-const GUARD_BYTES: usize = 1 << 20;
-const GUARD_BYTES_FAR: usize = 16 << 20;
-const FAR: usize = 256 << 20;
-
 /// Slabs among which one is drawn.
 const AMONG: usize = 4;
-
-/// A pool. All zero is one that is not ready.
-#[repr(C, align(128))]
-pub struct Pool {
-    lock: CachePadded<Lock>,
-    start: AtomicUsize,
-    metadata: AtomicUsize,
-    used: AtomicU32,
-    behind_lock: UnsafeCell<Inner>,
-}
-
-// SAFETY: invariant 1.
-unsafe impl Sync for Pool {}
-
-// What each call needs of a pool is in another set of the processor's cache than what it needs of the next: pools a
-// page apart would share one.
-const _: () = assert!(cfg!(masu_count_locks) || size_of::<Pool>() % 256 == 128);
-const _: () = assert!((CLASSES * size_of::<Pool>()).is_multiple_of(UNIT));
-
-/// What the lock protects. Lists are of slabs' indices plus 1.
-struct Inner {
-    stream: Stream,
-    partial: u32,
-    empty: u32,
-    clean: u32,
-    empty_count: u32,
-    /// The fewest empty slabs since the last tick: that many were not needed.
-    idle: u32,
-    /// Bytes from `start` on that are open, of slabs and of metadata.
-    opened: usize,
-    opened_metadata: usize,
-    /// Slots that are taken, those in quarantine included, and slots in quarantine.
-    taken: usize,
-    quarantined: usize,
-    /// Slabs with taken slots, or that had some since their pages came.
-    resident: usize,
-    quarantine: Quarantine,
-    at_hand: AtHand,
-}
-
-/// Where a pointer into a pool's slabs points to.
-#[derive(Clone, Copy)]
-pub struct Spot {
-    /// The slab.
-    pub slab: Slab,
-    index: u32,
-    /// The slot.
-    pub slot: usize,
-    /// Bytes from the slot's start.
-    pub within: usize,
-}
-
-impl Spot {
-    /// Its number in its pool, not 0.
-    fn block(self) -> u32 {
-        (self.index << 8 | self.slot as u32) + 1
-    }
-}
 
 /// A pool whose lock is held.
 pub struct Locked<'a> {
@@ -114,31 +51,6 @@ pub struct Locked<'a> {
 }
 
 impl Pool {
-    /// Where `start`, `metadata`, `used`, and what the lock protects are, for `outside`.
-    pub const FIELDS: [usize; 4] = [
-        offset_of!(Pool, start),
-        offset_of!(Pool, metadata),
-        offset_of!(Pool, used),
-        offset_of!(Pool, behind_lock),
-    ];
-
-    /// In that, where the numbers are: bytes open, of slabs and of metadata; slots taken, slots in quarantine; slabs
-    /// with pages, and those of them that are empty.
-    pub const INNER: [usize; 6] = [
-        offset_of!(Inner, opened),
-        offset_of!(Inner, opened_metadata),
-        offset_of!(Inner, taken),
-        offset_of!(Inner, quarantined),
-        offset_of!(Inner, resident),
-        offset_of!(Inner, empty_count),
-    ];
-
-    /// Whether it has been used.
-    #[inline]
-    pub fn is_ready(&self) -> bool {
-        self.start.load(Ordering::Acquire) != 0
-    }
-
     /// Makes it ready. Called under the lock of all pools' beginnings.
     pub fn prepare(&self, place: &Place, region: usize) {
         if self.is_ready() {
@@ -165,90 +77,6 @@ impl Pool {
         let inner = unsafe { &mut *self.behind_lock.get() };
         Some(Locked { pool: self, inner, shape: &ALL[class % CLASSES], class, _guard: guard })
     }
-
-    /// Its lock.
-    pub fn lock_for_fork(&self) -> &Lock {
-        &self.lock
-    }
-
-    /// Renews the stream, in a fork's child.
-    pub fn after_fork_in_child(&self) {
-        // SAFETY: invariant 1: there is one thread.
-        unsafe { &mut *self.behind_lock.get() }.stream.renew();
-    }
-
-    #[inline]
-    fn slab(&self, index: u32, shape: &'static Shape) -> Slab {
-        let at = self.metadata.load(Ordering::Relaxed) + index as usize * shape.metadata as usize;
-        // SAFETY: invariant 2, for an index below `used`.
-        unsafe { Slab::at(at, shape) }
-    }
-
-    /// Where an address points to; `None` if into no slot of a slab that was ever used.
-    #[inline]
-    pub fn spot(&self, address: usize, class: usize) -> Option<Spot> {
-        let shape = &ALL[class % CLASSES];
-        let offset = address.checked_sub(self.start.load(Ordering::Acquire))?;
-        let index = offset >> shape.shift;
-        if index >= self.used.load(Ordering::Acquire) as usize {
-            return None;
-        }
-        let (slot, within) = shape.slot(offset - (index << shape.shift));
-        let slab = self.slab(index as u32, shape);
-        (slot < usize::from(shape.slots)).then_some(Spot {
-            slab,
-            index: index as u32,
-            slot,
-            within,
-        })
-    }
-
-    /// The same of where a slot begins, which is not looked at.
-    ///
-    /// # Safety
-    /// The slot must be one of the pool, and must have been found by the calling thread, or handed to it.
-    #[inline]
-    pub unsafe fn spot_of_slot(&self, address: usize, class: usize) -> Spot {
-        let shape = &ALL[class % CLASSES];
-        // Relaxed: whoever found the slot has seen both words, and `used`.
-        let offset = address - self.start.load(Ordering::Relaxed);
-        let (slot, within) = shape.slot(offset & (shape.slab() - 1));
-        let index = (offset >> shape.shift) as u32;
-        debug_assert!(index < self.used.load(Ordering::Relaxed) && within == 0);
-        Spot { slab: self.slab(index, shape), index, slot, within }
-    }
-
-    /// The slab before a spot's, and where it ends; `None` if there is none, or it is a guard.
-    pub fn before(&self, spot: Spot, class: usize) -> Option<(Slab, usize)> {
-        let shape = &ALL[class % CLASSES];
-        let index = spot.index.checked_sub(1).filter(|&index| !is_guard(index as usize, shape))?;
-        Some((self.slab(index, shape), self.address(spot.index, 0, shape)))
-    }
-
-    /// The slab behind a spot's, if it was used and is no guard.
-    pub fn behind(&self, spot: Spot, class: usize) -> Option<Slab> {
-        let (index, shape) = (spot.index + 1, &ALL[class % CLASSES]);
-        let is_used = index < self.used.load(Ordering::Acquire) && !is_guard(index as usize, shape);
-        is_used.then(|| self.slab(index, shape))
-    }
-
-    #[inline]
-    fn address(&self, index: u32, slot: usize, shape: &Shape) -> usize {
-        let slab = self.start.load(Ordering::Relaxed) + ((index as usize) << shape.shift);
-        slab + slot * shape.stride as usize
-    }
-}
-
-/// Whether the slab at an index is a guard.
-fn is_guard(index: usize, shape: &Shape) -> bool {
-    let every = match options::guard_slabs() {
-        0 => return false,
-        every if options::has_marks() => every,
-        every if index << shape.shift < FAR => every.max(GUARD_BYTES >> shape.shift),
-        every => every.max(GUARD_BYTES_FAR >> shape.shift),
-    };
-    // Not a remainder of 0: knowing that the divisor is not 0, the compiler adds no panic.
-    index % every.max(2) == every.max(2) - 1
 }
 
 impl Locked<'_> {
@@ -481,5 +309,40 @@ impl Locked<'_> {
             place::OPENED.fetch_add(end - opened, Ordering::Relaxed);
         }
         done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::MemoryTags;
+    use crate::hardened::tests::{OPTIONS, block};
+    use crate::hardened::{Options, shape, start};
+    use crate::own_process::alone;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn one_slab_in_eight_is_inaccessible() {
+        alone!(one_slab_in_eight_is_inaccessible, || {
+            const SIZE: usize = 1000;
+            assert!(start(&Options { tags: MemoryTags::Off, ..OPTIONS }));
+            if !options::has_marks() {
+                return println!("where guards are mappings there are fewer");
+            }
+            let slab = ALL[shape::class_of(SIZE, 16).expect("a class")].slab();
+            let used: BTreeSet<_> = (0..20_000).map(|_| block(SIZE, 16).addr() / slab).collect();
+            let (_reader, mut writer) = std::io::pipe().expect("a pipe");
+            let mut is_readable = |index: usize| {
+                // SAFETY: only the kernel reads it, which says whether it can.
+                let byte = unsafe { core::slice::from_raw_parts((index * slab) as *const u8, 1) };
+                std::io::Write::write(&mut writer, byte).is_ok()
+            };
+            let (first, last) = (used.first().expect("slabs"), used.last().expect("slabs"));
+            // The last ones may only just have been begun.
+            let all = *first..*last - 8;
+            let guards = all.clone().filter(|index| !used.contains(index)).count();
+            assert!(guards.abs_diff(all.len() / 8) <= 1, "{guards} of {}", all.len());
+            assert!(guards > 5 && all.clone().all(|i| is_readable(i) == used.contains(&i)));
+        });
     }
 }

@@ -1,9 +1,11 @@
 //! All pools at once, the process's own and those of first-class heaps: for a fork, a purge, and statistics.
 
+use super::arenas::BEGIN;
+use super::large::{self, is_there};
 use super::place::{self, PROCESS};
-use super::pool::Pool;
+use super::pool::{Pool, Usage};
 use super::shape::CLASSES;
-use super::{BEGIN, cache, heaps, is_there, large};
+use super::{cache, heaps};
 use crate::lock::Lock;
 use crate::sync::Ordering;
 use crate::{features, ledger};
@@ -51,43 +53,13 @@ pub fn purge(all: bool) -> usize {
         return 0;
     }
     if all || ledger::DIRTY_HARDENED.load(Ordering::Relaxed) != 0 {
-        each_pool(&mut |pool, class| bytes += purge_pool(pool, class, all));
+        each_pool(&mut |pool, class| bytes += pool.purge(class, all));
     }
     bytes += large::purge(all);
     bytes
 }
 
-/// The same of one pool, unless a fork stands still.
-pub(super) fn purge_pool(pool: &'static Pool, class: usize, all: bool) -> usize {
-    pool.enter(class).map_or(0, |mut pool| pool.purge(all))
-}
-
-/// What the heap takes, in bytes.
-#[derive(Default)]
-pub struct Usage {
-    /// In live blocks.
-    pub live: usize,
-    /// In slabs with taken slots, and in the pages of large blocks.
-    pub resident: usize,
-    /// Of addresses that are accessible, without metadata.
-    pub mapped: usize,
-    /// Slabs with taken slots.
-    pub slabs: usize,
-}
-
-impl Usage {
-    /// Adds what a pool has, unless a fork stands still.
-    #[inline(never)]
-    pub(super) fn add(&mut self, pool: &'static Pool, class: usize) {
-        let Some(pool) = pool.enter(class) else { return };
-        let of_pool = pool.usage();
-        self.live += of_pool.live;
-        self.resident += of_pool.resident;
-        self.slabs += of_pool.slabs;
-    }
-}
-
-/// What it takes now.
+/// What the heap takes now.
 #[cold]
 pub fn usage() -> Usage {
     if !is_there() {

@@ -138,6 +138,12 @@ pub fn is_pages(class: usize) -> bool {
     class >= PAGES
 }
 
+/// Whether blocks of a class pass through threads' caches.
+#[inline]
+pub fn is_cached(class: usize) -> bool {
+    class.wrapping_sub(1) < PAGES - 1
+}
+
 /// Most bytes that can be asked for in a slot.
 #[inline]
 pub fn room(class: usize) -> usize {

@@ -7,8 +7,8 @@
 //! Invariants:
 //! 1. a range is in one list, that of its length, or was taken from it.
 
+use super::entry::Range;
 use super::place::map_records;
-use super::table::Range;
 use crate::ledger;
 use crate::size_class::UNIT;
 use crate::sync::Ordering;

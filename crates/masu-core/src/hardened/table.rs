@@ -1,12 +1,11 @@
 //! The table of large blocks: an open-addressed one from addresses to lengths; and the freed ones that wait or are
 //! kept.
 
+use super::entry::{Entry, KEPT_LONGEST, Kept, LIVE, Range};
 use super::filled::Filled;
-use super::large::LIVE;
 use super::options;
 use super::place::map_records;
 use super::random::Stream;
-use super::seams::Seams;
 use super::spares::Spares;
 use crate::ledger;
 use crate::report::Wrong;
@@ -25,81 +24,15 @@ const WIDE: usize = 1 << 20;
 /// Mappings that wait: in random places, then in a queue.
 const DRAWN: usize = 64;
 const QUEUE: usize = 192;
-/// Freed blocks whose pages are kept for the next ones, the longest of them, and the bounds of their bytes: within
-/// these, one in eight of the bytes that are live.
+/// Freed blocks whose pages are kept for the next ones, and the bounds of their bytes: within these, one in eight of the
+/// bytes that are live.
 pub const KEPT: usize = 64;
-pub(super) const KEPT_LONGEST: usize = 4 << 20;
 const KEPT_LEAST: usize = 24 << 20;
 const KEPT_MOST: usize = 256 << 20;
 /// This many blocks are kept after one before its addresses serve again.
 const PAUSE: u32 = 8;
 /// Entries of the first table.
 const FIRST: usize = 256;
-
-/// A block. All zero: none.
-#[derive(Clone, Copy, Default)]
-pub struct Entry {
-    pub address: usize,
-    /// Bytes asked for.
-    pub asked: usize,
-    /// Bytes of the guards.
-    pub low: usize,
-    pub high: usize,
-    /// Bytes of a former block's pages, all zero, at the beginning of the guard behind.
-    pub more: usize,
-    /// The first-class heap that it belongs to; 0 if none.
-    pub owner: u32,
-    pub guards: Guards,
-    /// Whether all its pages have memory.
-    pub whole: bool,
-    pub seams: Seams,
-}
-
-/// How the kernel knows a block's guards.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub enum Guards {
-    /// As inaccessible mappings.
-    #[default]
-    Closed,
-    /// As marks, if it can, in the block's mapping.
-    Marked,
-    /// The same, in a mapping of many blocks: see [`Range::narrow`].
-    Narrow,
-}
-
-impl Entry {
-    pub fn len(&self) -> usize {
-        self.asked.next_multiple_of(UNIT)
-    }
-
-    /// All pages that it may have.
-    pub fn pages(&self) -> Range {
-        Range { at: self.address, len: self.len() + self.more, narrow: false }
-    }
-
-    pub fn mapping(&self) -> Range {
-        let len = self.low + self.len() + self.high;
-        Range { at: self.address - self.low, len, narrow: self.is_narrow() }
-    }
-
-    /// Unmaps it, with its guards. It must be the caller's alone.
-    pub fn unmap(&self) {
-        let mapping = self.mapping();
-        mem::unmap(mapping.at, mapping.len);
-    }
-
-    pub fn is_narrow(&self) -> bool {
-        self.guards == Guards::Narrow
-    }
-}
-
-#[derive(Clone, Copy)]
-pub struct Range {
-    pub at: usize,
-    pub len: usize,
-    /// Whether all of it is accessible except what the kernel has marked, and its length is one of `hardened::spares`.
-    pub narrow: bool,
-}
 
 /// How far a walk over a table has come.
 #[derive(Default)]
@@ -126,32 +59,6 @@ pub struct Table {
     /// Live narrow blocks, and addresses for others.
     narrow_count: usize,
     pub spares: Spares,
-}
-
-/// A freed block's pages, all zero, and its mapping, which is inaccessible.
-#[derive(Clone, Copy)]
-pub struct Kept {
-    pub pages: Range,
-    pub mapping: Range,
-    /// How many were kept before it.
-    pub since: u32,
-    /// Whether it was there when the last tick came.
-    pub old: bool,
-    /// Whether all of the pages have memory.
-    pub whole: bool,
-    pub seams: Seams,
-}
-
-impl Kept {
-    /// The entry of a block of `asked` bytes that is put there.
-    pub fn entry(&self, asked: usize) -> Entry {
-        let len = asked.next_multiple_of(UNIT);
-        let low = self.pages.at - self.mapping.at;
-        let (high, more) = (self.mapping.len - low - len, self.pages.len.saturating_sub(len));
-        let (address, whole) = (self.pages.at, self.whole && self.pages.len >= len);
-        let (guards, seams) = (Guards::Closed, self.seams);
-        Entry { address, asked, low, high, more, owner: 0, guards, whole, seams }
-    }
 }
 
 /// Where entries and capacity are in a table, what is kept, and the address and the bytes of pages in that, for `outside`.

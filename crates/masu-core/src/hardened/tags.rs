@@ -21,10 +21,10 @@
 //! Memory is tagged or not from the first block on. It is not if there are threads already: they would not be checked,
 //! and the kernel would refuse tagged pointers from them.
 
-use super::cache;
 use super::options;
-use super::pool::Spot;
-use super::shape::{ALL, CLASSES};
+use super::place;
+use super::pool::record::Spot;
+use super::shape::{self, ALL, CLASSES};
 use super::state::Live;
 use crate::sharing;
 pub use crate::sys::tags::{Tag, split, unchecked, untagged};
@@ -52,7 +52,7 @@ fn is_alone(of_process: bool) -> bool {
 /// Whether blocks of a class have tags: small ones, if memory is tagged.
 #[inline]
 fn covers(class: usize) -> bool {
-    tags::is_on() && cache::serves(class)
+    tags::is_on() && shape::is_cached(class)
 }
 
 /// Whether a pointer with a tag leads to the block that is live in a slot of a class.
@@ -95,7 +95,7 @@ fn around(at: usize, class: usize, spot: Spot) -> u16 {
     let last = usize::from(shape.slots) - 1;
     // Behind the last slot something may be left over, which has no tag.
     let touches = (last + 1) * shape.stride as usize == shape.slab();
-    let pool = || super::place::of(at).map(|place| place.pool(place.region_of(at)));
+    let pool = || place::of(at).map(|place| place.pool(place.region_of(at)));
     let before = match spot.slot.checked_sub(1) {
         Some(slot) => Some(spot.slab.state(slot)),
         None if touches => {

@@ -3,7 +3,10 @@ use crate::config::MemoryTags;
 use crate::ledger;
 use crate::own_process::alone;
 use crate::region::CHUNK;
-use crate::sync::AtomicUsize;
+use crate::report::Wrong;
+use crate::size_class::UNIT;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::sys::mem;
 use core::ptr::null_mut;
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
@@ -23,7 +26,7 @@ fn sizes() -> impl Iterator<Item = usize> {
 }
 
 /// A block that is all zero, with this size and alignment.
-fn block(size: usize, align: usize) -> *mut u8 {
+pub(super) fn block(size: usize, align: usize) -> *mut u8 {
     let p = alloc(size, align, 0);
     assert!(!p.is_null() && p.addr().is_multiple_of(align), "{size} bytes, {align}");
     assert_eq!(look(p), Some(Ok(size)));
@@ -92,7 +95,7 @@ fn what_is_no_blocks_start_is_told_apart() {
         assert_eq!(look((&raw mut local).cast()), None);
         // Far from the slabs in use, but in the same region.
         let p = block(100, 16);
-        let far = PROCESS.region_bytes() / 2;
+        let far = place::PROCESS.region_bytes() / 2;
         assert_eq!(look(p.wrapping_add(far)), Some(Err(Wrong::NoBlock)));
     });
 }
@@ -462,37 +465,12 @@ fn empty_slabs_give_their_pages_back() {
 }
 
 #[test]
-fn one_slab_in_eight_is_inaccessible() {
-    alone!(one_slab_in_eight_is_inaccessible, || {
-        const SIZE: usize = 1000;
-        assert!(start(&Options { tags: MemoryTags::Off, ..OPTIONS }));
-        if !options::has_marks() {
-            return println!("where guards are mappings there are fewer");
-        }
-        let slab = shape::ALL[shape::class_of(SIZE, 16).expect("a class")].slab();
-        let used: BTreeSet<_> = (0..20_000).map(|_| block(SIZE, 16).addr() / slab).collect();
-        let (_reader, mut writer) = std::io::pipe().expect("a pipe");
-        let mut is_readable = |index: usize| {
-            // SAFETY: only the kernel reads it, which says whether it can.
-            let byte = unsafe { core::slice::from_raw_parts((index * slab) as *const u8, 1) };
-            std::io::Write::write(&mut writer, byte).is_ok()
-        };
-        let (first, last) = (used.first().expect("slabs"), used.last().expect("slabs"));
-        // The last ones may only just have been begun.
-        let all = *first..*last - 8;
-        let guards = all.clone().filter(|index| !used.contains(index)).count();
-        assert!(guards.abs_diff(all.len() / 8) <= 1, "{guards} of {}", all.len());
-        assert!(guards > 5 && all.clone().all(|i| is_readable(i) == used.contains(&i)));
-    });
-}
-
-#[test]
 fn with_few_addresses_regions_are_shorter() {
     alone!(with_few_addresses_regions_are_shorter, || {
         // The first calls find out what the kernel can guard, and map the table.
         mem::refusals::set(0b1110 << 3);
         assert!(start(&OPTIONS));
-        assert!(PROCESS.region_bytes() < 32 << 30);
+        assert!(place::PROCESS.region_bytes() < 32 << 30);
         let p = block(100, 16);
         // SAFETY: a live block.
         assert_eq!(freed(unsafe { free(p, 0) }), Some(100));

@@ -10,20 +10,6 @@ use crate::sync::Ordering;
 /// Slots begin at multiples of this.
 const UNIT_SHIFT: u32 = 4;
 
-/// The slots of a pool, by their distance from its start in units of 16 bytes: a region has up to 32 GiB. All zero:
-/// none.
-pub struct AtHand {
-    slots: [u32; MOST],
-    len: u32,
-}
-
-impl AtHand {
-    /// Forgets them.
-    pub fn clear(&mut self) {
-        self.len = 0;
-    }
-}
-
 impl Locked<'_> {
     /// Keeps a slot that has waited. Returns `false` if there is no room.
     #[inline]

@@ -1,10 +1,17 @@
 //! Gives back the pages of empty slabs.
 
-use super::Locked;
+use super::{Locked, Pool};
 use crate::hardened::shape::EMPTY;
 use crate::hardened::slab::Slab;
 use crate::sync::Ordering;
 use crate::sys::mem;
+
+impl Pool {
+    /// [`Locked::purge`], unless a fork stands still.
+    pub fn purge(&'static self, class: usize, all: bool) -> usize {
+        self.enter(class).map_or(0, |mut pool| pool.purge(all))
+    }
+}
 
 impl Locked<'_> {
     /// Gives back the pages of empty slabs: of those that were not needed since the last time, or of all. Returns their

@@ -1,7 +1,7 @@
 //! A pool that begins anew, when the first-class heap that has it ends: its pages go back, and so do the kernel's
 //! tables that describe them. Its region stays one of its class.
 
-use super::{Inner, Pool};
+use super::record::{Inner, Pool};
 use crate::hardened::place;
 use crate::hardened::shape::{ALL, CLASSES, EMPTY};
 use crate::ledger;

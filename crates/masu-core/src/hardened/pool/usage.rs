@@ -1,26 +1,31 @@
-//! What a pool holds.
+//! What pools hold.
 
-use super::Locked;
+use super::Pool;
 use crate::hardened::shape::{self, EMPTY};
 
-/// The same, in bytes.
+/// What the heap, or a part of it, takes, in bytes.
 #[derive(Default)]
 pub struct Usage {
-    /// In slots that the program has, or that threads have in their caches.
+    /// In live blocks.
     pub live: usize,
-    /// In slabs with taken slots.
+    /// In slabs with taken slots, and in the pages of large blocks.
     pub resident: usize,
-    /// Such slabs.
+    /// Of addresses that are accessible, without metadata.
+    pub mapped: usize,
+    /// Slabs with taken slots.
     pub slabs: usize,
 }
 
-impl Locked<'_> {
-    /// What the pool holds.
-    pub fn usage(&self) -> Usage {
-        let live = self.inner.taken - self.inner.quarantined;
-        let in_use = self.inner.resident - self.inner.empty_count as usize;
-        let in_use = if self.class == EMPTY { 0 } else { in_use };
-        let resident = in_use * self.shape.slab();
-        Usage { live: live * shape::room(self.class), resident, slabs: in_use }
+impl Usage {
+    /// Adds what a pool has, unless a fork stands still.
+    #[inline(never)]
+    pub fn add(&mut self, pool: &'static Pool, class: usize) {
+        let Some(pool) = pool.enter(class) else { return };
+        let live = pool.inner.taken - pool.inner.quarantined;
+        let in_use = pool.inner.resident - pool.inner.empty_count as usize;
+        let in_use = if class == EMPTY { 0 } else { in_use };
+        self.live += live * shape::room(class);
+        self.resident += in_use * pool.shape.slab();
+        self.slabs += in_use;
     }
 }

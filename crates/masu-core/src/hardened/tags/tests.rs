@@ -5,8 +5,9 @@ use super::*;
 use crate::config::MemoryTags;
 use crate::hardened::shape::{PAGES, room};
 use crate::hardened::tests::OPTIONS;
-use crate::hardened::{self, Options, Wrong, alloc, free, look};
+use crate::hardened::{self, Options, alloc, free, look};
 use crate::own_process::alone;
+use crate::report::Wrong;
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
