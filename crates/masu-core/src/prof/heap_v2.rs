@@ -33,7 +33,11 @@ pub fn write(to: u32) -> Result<(), Refused> {
         }
         counts(text, live, all);
         for (site, frames) in copy.sites() {
-            stack(text, "@", frames);
+            // A reader takes a line without an address for none, and what follows for the stack before.
+            match frames {
+                [] => _ = text.str("@").str(" ").hex(0).line(),
+                _ => stack(text, "@", frames),
+            }
             counts(text, unweighed(site.live, rate), unweighed(site.allocated, rate));
         }
         drop(copy);
@@ -55,7 +59,46 @@ fn unweighed(amount: Amount, rate: usize) -> (u64, u64) {
     let objects = amount.objects as f64 / ONE as f64;
     let size = amount.bytes as f64 / objects;
     let bytes = amount.bytes as f64 * draw::probability(size as usize, rate);
-    // A reader divides bytes by blocks: nothing that exists may be rounded to no block.
-    let blocks = (bytes / size.max(1.0) + 0.5) as u64;
-    (blocks.max(1), (bytes + 0.5) as u64)
+    // A reader divides bytes by blocks, and then by what follows from that: nothing that exists may be rounded to no
+    // block, or to blocks without a byte.
+    let blocks = ((bytes / size.max(1.0) + 0.5) as u64).max(1);
+    (blocks, ((bytes + 0.5) as u64).max(blocks))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{sample, start};
+    use super::*;
+    use crate::own_process::alone;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+
+    /// There is no unwinder here. Where sites have no more room there is no stack either.
+    #[test]
+    fn each_stack_has_an_address() {
+        alone!(each_stack_has_an_address, || {
+            start(1).expect("memory");
+            sample((1 << 20) as *mut u8, 100, 112, 1, 0, || u64::MAX);
+            let (mut reader, writer) = std::io::pipe().expect("a pipe");
+            let text = std::thread::spawn(move || {
+                let mut text = String::new();
+                reader.read_to_string(&mut text).map(|_| text)
+            });
+            assert_eq!(write(Descriptor(writer.as_raw_fd() as u32)), Ok(()));
+            drop(writer);
+            let text = text.join().expect("a thread").expect("UTF-8");
+            assert!(text.contains("\n@ 0x0\n  t*: 1: 100 [1: 100]\n"), "{text}");
+        });
+    }
+
+    /// `jeprof` divides by 1 − e^(−bytes / blocks / rate), and ends if that is zero.
+    #[test]
+    fn no_blocks_are_without_a_byte() {
+        for (size, rate) in [(0, 1), (0, 1 << 19), (1, 1 << 19), (2, 4096), (3, 1 << 30)] {
+            let objects = (ONE as f64 / draw::probability(16, rate)) as u64;
+            let (blocks, bytes) = unweighed(Amount { objects, bytes: size * objects / ONE }, rate);
+            assert!(blocks >= 1 && bytes >= blocks, "{size} {rate}: {blocks} {bytes}");
+        }
+        assert_eq!(unweighed(Amount::default(), 4096), (0, 0));
+    }
 }
