@@ -113,6 +113,8 @@ pub fn due(request: &Request) -> *mut u8 {
         return null_mut();
     }
     let heap = current();
+    // A mark of an earlier start says nothing of this one.
+    heap.sampling.follow();
     let class = class_of(request);
     if class == 0 || !heap.bin(class).get().is_null() {
         return null_mut();

@@ -403,6 +403,29 @@ fn a_muted_thread_has_no_samples() {
     });
 }
 
+/// A bin may end before a sample when a profile is stopped.
+#[test]
+fn a_sample_that_was_due_is_none_of_the_next_profile() {
+    alone!(a_sample_that_was_due_is_none_of_the_next_profile, || {
+        let blocks = |n: usize| -> Vec<*mut u8> { (0..n).map(|_| alloc(500)).collect() };
+        for round in 0..50 {
+            start(RATE).expect("memory");
+            flush_thread();
+            let mut all = blocks(5);
+            stop();
+            reset();
+            all.extend(blocks(200));
+            start(1).expect("memory");
+            all.extend(blocks(300));
+            // Each stands for itself.
+            let Totals { live, samples, .. } = totals();
+            assert_eq!(live, 500 * samples as u64, "round {round}");
+            // SAFETY: live.
+            all.into_iter().for_each(|p| unsafe { dealloc(p) });
+        }
+    });
+}
+
 #[test]
 fn a_heap_takes_its_samples_with_it() {
     alone!(a_heap_takes_its_samples_with_it, || {
