@@ -246,9 +246,14 @@ pub unsafe fn counted(p: *mut u8, size: usize) {
     }
 }
 
+/// A block counts as no shorter than the shortest of the ordinary heap.
+const LEAST: usize = 16;
+
 /// A block of `usable` bytes was allocated for a request of `size`.
 #[inline]
 fn large(heap: &Heap, p: *mut u8, size: usize, usable: usize) {
+    // A hardened block has the bytes that were asked for, and at a rate of 1 those of no byte or two are samples too.
+    let usable = usable.max(LEAST);
     let is_threads = heap.role.get() == Role::Thread;
     let rate = if is_threads { heap.sampling.draw(usable) } else { without_heap::draw(usable) };
     if rate != 0 {

@@ -55,3 +55,26 @@ pub unsafe fn counted_beside_guards(p: *mut u8, size: usize) {
         unsafe { counted(p, size) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+    use crate::own_process::alone;
+    use crate::prof;
+
+    /// Such blocks have no more bytes than they were requested with.
+    #[test]
+    fn the_shortest_blocks_are_samples_too() {
+        alone!(the_shortest_blocks_are_samples_too, || {
+            let config = Config { hardened: true, prof: true, prof_rate: 1, ..Config::DEFAULT };
+            // SAFETY: no environment.
+            unsafe { crate::start_configured(&config, core::ptr::null(), false, false) };
+            let before = prof::totals();
+            for i in 0..1000 {
+                assert!(!crate::alloc([0, 1, 2, 4, 8][i % 5]).is_null());
+            }
+            let after = prof::totals();
+            assert_eq!((after.samples - before.samples, after.live - before.live), (1000, 3000));
+        });
+    }
+}
