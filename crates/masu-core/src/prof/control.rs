@@ -2,7 +2,7 @@
 
 use super::every::is_every;
 use super::switch::Switch;
-use super::table;
+use super::table::{self, Changing};
 use crate::features;
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::{output, time};
@@ -13,7 +13,7 @@ pub static SWITCH: Switch = Switch::new();
 static OWN_RATE: AtomicUsize = AtomicUsize::new(0);
 /// The rate of the last start, for dumps.
 static LAST_RATE: AtomicUsize = AtomicUsize::new(0);
-/// Milliseconds at the first start.
+/// Milliseconds at the first start, or when everything was last forgotten.
 pub static BEGUN: AtomicU64 = AtomicU64::new(0);
 
 /// Why there is no profile.
@@ -51,8 +51,7 @@ pub fn start(rate: usize) -> Result<(), Refused> {
 pub fn answer() -> bool {
     SWITCH.answer(output::process(), table::enter, |table, rate| {
         if OWN_RATE.load(Ordering::Relaxed) == 0 {
-            table.clear();
-            BEGUN.store(time::now_ms().max(1), Ordering::Relaxed);
+            forget(table);
         }
         LAST_RATE.store(rate, Ordering::Relaxed);
     })
@@ -79,9 +78,16 @@ pub fn stop() {
 
 /// Forgets everything sampled so far. Does nothing if every block is recorded: reports need the records.
 pub fn reset() {
-    if !is_every() {
-        table::clear();
+    if !is_every()
+        && let Some(table) = Changing::enter()
+    {
+        forget(&table);
     }
+}
+
+fn forget(table: &Changing) {
+    table.clear();
+    BEGUN.store(time::now_ms().max(1), Ordering::Relaxed);
 }
 
 /// Mean distance of sample points in bytes; 0 if off.

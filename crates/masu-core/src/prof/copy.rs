@@ -57,7 +57,23 @@ impl Drop for Copy {
 mod tests {
     use super::*;
     use crate::own_process::alone;
-    use crate::prof::{sample, start};
+    use crate::prof::{Snapshot, dropped, reset, sample, start};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    /// What was dropped, and how long it was taken, says nothing of what comes after a reset.
+    #[test]
+    fn a_profile_that_was_reset_begins_anew() {
+        alone!(a_profile_that_was_reset_begins_anew, || {
+            start(1).expect("memory");
+            sleep(Duration::from_secs(2));
+            dropped();
+            let of = || Snapshot::take().map(|it| (it.dropped, it.milliseconds >= 2000));
+            assert_eq!(of(), Ok((1, true)));
+            reset();
+            assert_eq!(of(), Ok((0, false)));
+        });
+    }
 
     #[test]
     fn a_copy_has_no_part_of_a_site() {

@@ -4,7 +4,7 @@
 //! masu heap profile 1
 //! rate 524288
 //! pid 4711
-//! ms 10250                     since the first start
+//! ms 10250                     since the first start, or since everything was last forgotten
 //! dropped 0
 //! live 8388608                 bytes in use
 //! peak 9437184                 bytes in use when most were, to which the places' add up at most

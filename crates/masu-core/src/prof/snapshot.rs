@@ -35,7 +35,7 @@ pub struct Snapshot {
     copy: Copy,
     /// The rate of the last start.
     pub rate: usize,
-    /// Milliseconds since the first start.
+    /// Milliseconds since the first start, or since everything was last forgotten.
     pub milliseconds: u64,
     /// Samples that could not be kept.
     pub dropped: u64,

@@ -64,6 +64,7 @@ impl<'a> Changing<'a> {
         }
         SITES.store(FIRST_SITE, Ordering::Relaxed);
         CLEARED.fetch_add(1, Ordering::Relaxed);
+        DROPPED.store(0, Ordering::Relaxed);
         peak::clear();
         let (start, length) = area.tables();
         // SAFETY: invariant 1 of `prof::area`: mapped for ever, and its lock is held. A thread that reads a head
@@ -419,13 +420,6 @@ pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<
 pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
     // SAFETY: passed on (invariant 3).
     unsafe { core::slice::from_raw_parts(s.add(1).cast(), usize::from((*s).depth)) }
-}
-
-/// Forgets all samples and sites.
-pub fn clear() {
-    if let Some(table) = Changing::enter() {
-        table.clear();
-    }
 }
 
 /// Bytes of memory that the profile has used.
