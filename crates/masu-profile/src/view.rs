@@ -59,10 +59,11 @@ impl View {
 
 /// Returns the variance of an estimate of `bytes` in blocks of a place: a block of s bytes that is sampled with
 /// probability p, and then stands for 1 / p, adds s²(1 − p) / p. The value of 1 / p for a place's block is the sum of
-/// the squares over the sum itself.
+/// the squares over the sum itself, and s is the mean of the place's blocks: [`Place::size`] may be half of it.
 pub fn variance(bytes: f64, place: &Place) -> f64 {
-    let stands_for = place.squares / place.allocated.objects;
-    if stands_for > 1.0 { bytes.abs() * place.size as f64 * (stands_for - 1.0) } else { 0.0 }
+    let Amount { objects, bytes: all } = place.allocated;
+    let (stands_for, size) = (place.squares / objects, all / objects);
+    if stands_for > 1.0 { bytes.abs() * size * (stands_for - 1.0) } else { 0.0 }
 }
 
 /// Returns how far the truth may be from an estimate, 95 times in a hundred. `sampled` are the bytes that all samples
@@ -113,20 +114,46 @@ mod tests {
 
     #[test]
     fn what_is_much_larger_than_the_rate_is_certain() {
-        let place = |size, samples: f64, stands_for: f64| Place {
-            size,
+        let place = |size: f64, samples: f64, stands_for: f64| Place {
             squares: samples * stands_for * stands_for,
-            allocated: Amount { objects: samples * stands_for, ..Amount::default() },
+            allocated: Amount { objects: samples * stands_for, bytes: samples * stands_for * size },
             ..Place::default()
         };
-        assert_eq!(variance(1e9, &place(1 << 30, 1.0, 1.0)), 0.0);
+        assert_eq!(variance(1e9, &place(1e9, 1.0, 1.0)), 0.0);
         assert_eq!(variance(0.0, &Place::default()), 0.0, "no sample");
         // 50 MiB of small blocks at 512 KiB: a tenth is one standard deviation.
         let fifty = f64::from(50 << 20);
         let stands_for = f64::from(1 << 19) / 64.0;
         assert!(
-            (variance(fifty, &place(64, 100.0, stands_for)).sqrt() / fifty - 0.1).abs() < 0.001
+            (variance(fifty, &place(64.0, 100.0, stands_for)).sqrt() / fifty - 0.1).abs() < 0.001
         );
+    }
+
+    /// Of larger blocks a profile knows the power of two below, and how many bytes they have together.
+    #[test]
+    fn margins_hold_the_truth_of_large_blocks_of_any_size() {
+        const ROUNDS: u32 = 2000;
+        let mut state = 1_u64;
+        let mut below_one = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        };
+        for size in [33e3, 45e3, 60e3, 65e3] {
+            let chance = -f64::exp_m1(-size / 48e3);
+            let mut inside = 0;
+            for _ in 0..ROUNDS {
+                let samples =
+                    f64::from((0..100).map(|_| u32::from(below_one() < chance)).sum::<u32>());
+                let objects = samples / chance;
+                let allocated = Amount { objects, bytes: objects * size };
+                let squares = samples / (chance * chance);
+                let place = Place { size: 1 << 15, squares, allocated, ..Place::default() };
+                let margin = margin(variance(allocated.bytes, &place), allocated.bytes);
+                inside += u32::from((allocated.bytes - 100.0 * size).abs() <= margin);
+            }
+            let inside = f64::from(inside) / f64::from(ROUNDS);
+            assert!((0.93..0.98).contains(&inside), "{size}: {inside}");
+        }
     }
 
     #[test]
@@ -145,7 +172,6 @@ mod tests {
     fn samples_of_several_rates_make_the_margin_that_each_of_them_needs() {
         // Four that stand for 10 blocks each, and two for 1,000: they contribute 2 × 999 × 1,000 and 4 × 9 × 10.
         let place = Place {
-            size: 1,
             squares: 4.0 * 100.0 + 2.0 * 1e6,
             allocated: Amount { objects: 2040.0, bytes: 2040.0 },
             ..Place::default()
