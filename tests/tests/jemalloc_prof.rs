@@ -62,6 +62,47 @@ fn jeprof_ranks_the_places_of_a_program() {
     is_about(functions[1].1, 40_000.0 * 96.0, 0.2);
 }
 
+/// Blocks of arenas count with the bytes that were asked for, as all others do, also if they move there.
+#[test]
+fn blocks_of_arenas_count_as_they_were_asked_for() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let file = place.path().join("arenas.c");
+    let source = r#"
+#include <stdlib.h>
+__attribute__((weak)) void *mallocx(size_t, int);
+__attribute__((weak)) void *rallocx(void *, size_t, int);
+__attribute__((weak)) int mallctl(const char *, void *, size_t *, void *, size_t);
+int main(void) {
+    unsigned arena;
+    size_t size = sizeof arena;
+    if (mallctl("arenas.create", &arena, &size, 0, 0)) return 1;
+    int in = (int)(arena + 1) << 20;
+    for (int i = 0; i < 100; i++) {
+        void *volatile small = mallocx(130, in), *volatile large = mallocx(17000, in);
+        void *volatile moved = rallocx(malloc(10), 1100, in);
+        if (!small || !large || !moved) return 2;
+    }
+    return 0;
+}
+"#;
+    std::fs::write(&file, source).expect("written");
+    let program = Compile::with("cc").flags(["-O1", "-g"]).file(&file).build();
+    let prefix = place.path().join("dump");
+    let conf =
+        format!("prof:true,prof_final:true,lg_prof_sample:0,prof_prefix:{}", prefix.display());
+    Run::program(&program).env("MALLOC_CONF", conf).run().success();
+    let mut entries = std::fs::read_dir(place.path()).expect("a directory");
+    let dump = entries.find_map(|entry| {
+        let path = entry.expect("a file").path();
+        path.extension().is_some_and(|kind| kind == "heap").then_some(path)
+    });
+    let (total, functions) = jeprof(program.path(), &dump.expect("a dump"));
+    assert_eq!(functions[0], ("main".to_owned(), 100.0 * 18_230.0), "{total}");
+}
+
 /// Redis switches a profile on and dumps it by commands of its own.
 #[test]
 fn redis_dumps_a_profile() {

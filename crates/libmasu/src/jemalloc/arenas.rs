@@ -79,11 +79,7 @@ pub fn common(named: Option<usize>) -> Option<Scope> {
 
 /// Returns a block of an arena's heap; null if memory is out or there is no such arena.
 pub fn alloc(arena: usize, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    let exact = masu_core::exact_size(size, align);
-    match heap(arena) {
-        Some(heap) if exact != 0 => heap.alloc(exact, align, zeroed),
-        _ => null_mut(),
-    }
+    heap(arena).map_or(null_mut(), |heap| heap.alloc(size, align, zeroed))
 }
 
 /// Moves a block to a heap, or to the common memory, and resizes it on the way. The added bytes are
@@ -98,16 +94,15 @@ pub unsafe fn move_to(
     align: usize,
     zeroed: bool,
 ) -> *mut u8 {
-    let size = masu_core::exact_size(size, align);
+    let exact = masu_core::exact_size(size, align);
     let block = match to {
-        _ if size == 0 => null_mut(),
         Some(heap) => heap.alloc(size, align, zeroed),
         None => masu_core::alloc_exact(size, align, zeroed),
     };
     if !block.is_null() {
         // SAFETY: two blocks, each at least as long as the copied range.
         unsafe {
-            core::ptr::copy_nonoverlapping(p, block, masu_core::usable_size(p).min(size));
+            core::ptr::copy_nonoverlapping(p, block, masu_core::usable_size(p).min(exact));
             // Not in line: this is seldom called.
             masu_core::dealloc_aligned(p, 0, 1);
         }
