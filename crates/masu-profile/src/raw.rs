@@ -243,6 +243,18 @@ impl Profile {
         self.mappings = maps.lines().filter_map(mapping).collect();
     }
 
+    /// Finds where the deleted files among the mappings can still be opened. `process` has them: its number, or `self`.
+    pub fn find_deleted(&mut self, process: &str) {
+        let exe = std::fs::read_link(format!("/proc/{process}/exe")).ok();
+        for Mapping { start, end, path, file, .. } in &mut self.mappings {
+            if path.to_string_lossy().ends_with(" (deleted)") {
+                let is_program = exe.as_ref() == Some(path);
+                let name = if is_program { "exe" } else { &format!("map_files/{start:x}-{end:x}") };
+                *file = Some(format!("/proc/{process}/{name}").into());
+            }
+        }
+    }
+
     /// Keeps, of everything allocated, only what was allocated after `base`, an earlier profile of the same session;
     /// drops places that have allocated nothing since and have nothing in use.
     pub fn allocated_since(&mut self, base: &Profile) {
@@ -398,6 +410,25 @@ mod tests {
         }
         assert!(has_file("/lib/memfd:x", None));
         assert!(has_file("/memfd:program (deleted)", Some("/proc/7/exe")));
+    }
+
+    #[test]
+    fn a_program_that_was_replaced_is_found_in_its_process() {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join("own");
+        std::fs::copy("/bin/sleep", &own).unwrap();
+        let mut other = std::process::Command::new(&own).arg("60").spawn().unwrap();
+        std::fs::remove_file(&own).unwrap();
+        let process = other.id().to_string();
+        let mut profile = Profile::default();
+        profile.set_mappings(&std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap());
+        profile.find_deleted(&process);
+        let file = profile.mappings[0].file().to_owned();
+        let ids = [&*file, Path::new("/bin/sleep")].map(crate::files::build_id);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(file, Path::new(&format!("/proc/{process}/exe")));
+        assert_eq!(ids[0], ids[1]);
     }
 
     #[test]

@@ -72,19 +72,11 @@ pub fn map(profile: &mut Profile) -> Result<(), Error> {
     let process = profile.pid;
     // Files may have any name.
     profile.set_mappings(&String::from_utf8_lossy(&find::maps(process)?));
-    let root = other_root(process);
-    let exe = fs::read_link(format!("/proc/{process}/exe")).ok();
-    for mapping in &mut profile.mappings {
-        let Mapping { start, end, path, .. } = &*mapping;
-        let is_deleted = path.to_string_lossy().ends_with(" (deleted)");
-        mapping.file = match &root {
-            _ if is_deleted && exe.as_ref() == Some(path) => {
-                Some(format!("/proc/{process}/exe").into())
-            }
-            _ if is_deleted => Some(format!("/proc/{process}/map_files/{start:x}-{end:x}").into()),
-            Some(root) => Some(root.join(path.strip_prefix("/").unwrap_or(path))),
-            None => None,
-        };
+    profile.find_deleted(&process.to_string());
+    if let Some(root) = other_root(process) {
+        for Mapping { path, file, .. } in &mut profile.mappings {
+            file.get_or_insert_with(|| root.join(path.strip_prefix("/").unwrap_or(path)));
+        }
     }
     Ok(())
 }

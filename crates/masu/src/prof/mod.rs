@@ -270,6 +270,8 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     profile.fit_peak(engine::totals().peak);
     // The name of a mapped file may have any bytes.
     profile.set_mappings(&String::from_utf8_lossy(&fs::read("/proc/self/maps")?));
+    // A newer program may have taken the place of this one.
+    profile.find_deleted("self");
     Ok(Snapshot(profile))
 }
 
