@@ -405,6 +405,23 @@ fn every_form_shows_what_grew_since_the_base() {
     assert!(raw.matches("\nplace ").count() == 4 && !raw.contains(" -"), "as taken: {raw}");
 }
 
+/// What was not recorded may be more than what is allowed.
+#[test]
+fn a_profile_without_some_samples_is_below_no_limit() {
+    let fixture = Fixture::new();
+    let file = fixture.path("some").to_string_lossy().into_owned();
+    let judged = |dropped: u32, most: &str| {
+        let place = "place 16 1 256 65536 9 65536 9 65536 9 0 @ 0x10";
+        let head = format!("masu heap profile 1\nrate 1\npid 1\ndropped {dropped}");
+        fs::write(&file, format!("{head}\n{place}\nmaps\nend\n")).unwrap();
+        let output = masu().args(["prof", "--leaks", "--most", most, &file]).output().unwrap();
+        (output.status.code().unwrap(), stderr(&output).contains(" samples could not be kept"))
+    };
+    assert_eq!(judged(0, "9"), (0, false));
+    assert_eq!(judged(1, "9"), (125, true));
+    assert_eq!(judged(1, "8"), (3, true));
+}
+
 #[test]
 fn several_profiles_are_shown_one_after_the_other() {
     let fixture = Fixture::new();

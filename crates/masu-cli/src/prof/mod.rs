@@ -216,7 +216,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
             (Vec::from_iter(profile), code)
         }
     };
-    let (mut is_too_much, mut written) = (false, Ok(()));
+    let (mut is_too_much, mut is_judged, mut written) = (false, true, Ok(()));
     for (i, profile) in profiles.iter().enumerate() {
         has(profile, view)?;
         let mut symbols = names::of(profile);
@@ -233,11 +233,18 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         };
         written = failure::all(outputs.iter().map(write));
         is_too_much |= most.is_some_and(|most| leaks(profile, most));
+        is_judged &= most.is_none() || profile.dropped == 0;
         if written.is_err() {
             break;
         }
     }
-    failure::or_own(written, if code == 0 && is_too_much { TOO_MUCH } else { code })
+    let judgement = match is_judged {
+        _ if is_too_much => TOO_MUCH,
+        true => 0,
+        // As above.
+        false => REFUSED,
+    };
+    failure::or_own(written, if code == 0 { judgement } else { code })
 }
 
 /// Whether more than `most` bytes are in use at the end of a profile; if so, says it.
@@ -308,7 +315,8 @@ fn parse(file: &Path, text: &str) -> Result<Profile, Failure> {
 fn say_what_is_missing(profile: &Profile) {
     if profile.dropped != 0 {
         warn(&format!(
-            "{} samples could not be kept because the program forked or had no memory; the figures are too low",
+            "{} samples could not be kept, because the program forked, had no memory, or had a million samples in use; \
+             the figures are too low (a larger --rate takes fewer samples)",
             profile.dropped
         ));
     }
