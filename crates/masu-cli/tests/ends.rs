@@ -423,6 +423,40 @@ fn a_profile_without_some_samples_is_below_no_limit() {
 }
 
 #[test]
+fn a_file_without_end_is_no_profile() {
+    let output = masu().args(["prof", "/dev/zero"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).starts_with("masu: `/dev/zero` is not a heap profile of masu\n"));
+}
+
+/// A program that was built again has other functions at the same addresses.
+#[test]
+fn names_of_a_file_that_has_changed_since_are_doubted() {
+    let fixture = Fixture::new();
+    let [program, other] = ["program", "other"].map(|name| fixture.script(name, ""));
+    let file = fixture.path("old.prof");
+    let [program, other] = [program, other].map(|path| path.display().to_string());
+    let text = format!(
+        "masu heap profile 1\nrate 1\npid 1\nplace 16 1 256 65536 9 65536 9 65536 9 0 @ 0x1010\nmaps\n\
+         1000-2000 r-xp 00000000 00:00 0 {program}\n3000-4000 r-xp 00000000 00:00 0 {other}\nend\n"
+    );
+    fs::write(&file, text).unwrap();
+    let shown =
+        |options: &[&str]| stderr(&masu().arg("prof").args(options).arg(&file).output().unwrap());
+    assert_eq!(shown(&[]), "");
+    // The clock of files may stand still for some milliseconds.
+    sleep(Duration::from_millis(50));
+    [&program, &other].map(|path| fs::write(path, "").unwrap());
+    let warning = format!(
+        "masu: warning: `{program}` has changed since `{}` was written: its functions may have wrong names\n",
+        file.display()
+    );
+    assert_eq!(shown(&[]), warning);
+    let base = file.to_string_lossy().into_owned();
+    assert_eq!(shown(&["--growth", "--base", &base]), warning.repeat(2));
+}
+
+#[test]
 fn several_profiles_are_shown_one_after_the_other() {
     let fixture = Fixture::new();
     let file = |name: &str, process: u32| {

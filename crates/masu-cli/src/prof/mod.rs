@@ -29,8 +29,11 @@ pub mod text;
 mod timeline;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,6 +46,9 @@ use crate::failure::{self, Failure, REFUSED, USAGE, warn};
 use crate::standard::print;
 use crate::{conf, names};
 use output::Output;
+
+/// How each profile begins.
+const FIRST_LINE: &[u8] = b"masu heap profile ";
 
 /// More is in use at the end than the caller allows.
 const TOO_MUCH: u8 = 3;
@@ -189,7 +195,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
     let most = order.most.as_deref().map(conf::most_in_bytes).transpose()?;
     let base = match &order.base {
         Some(file) => {
-            let profile = parse(file, &read(file)?)?;
+            let profile = load(file)?;
             let symbols = names::of(&profile);
             Some((profile, symbols))
         }
@@ -203,8 +209,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
                         "name one FILE, or no output file: the reports are then printed one after the other",
                     ));
             }
-            let parsed = order.file.iter().map(|file| parse(file, &read(file)?));
-            (parsed.collect::<Result<Vec<_>, _>>()?, 0)
+            (order.file.iter().map(|file| load(file)).collect::<Result<Vec<_>, _>>()?, 0)
         }
         Some(process) => (vec![attach::attach(order, process)?], 0),
         None => {
@@ -296,12 +301,44 @@ fn has(profile: &Profile, view: View) -> Result<(), Failure> {
     Err(Failure::new(USAGE, format!("the profile does not record {missing}")).remedy(way))
 }
 
+/// A profile that was written earlier.
+fn load(file: &Path) -> Result<Profile, Failure> {
+    let profile = parse(file, &read(file)?)?;
+    let written = fs::metadata(file).map_or((i64::MAX, 0), |of| (of.mtime(), of.mtime_nsec()));
+    let calls: BTreeSet<u64> = profile.places.iter().flat_map(|it| &it.frames).copied().collect();
+    let named = profile.mappings.iter().filter(|mapping| {
+        mapping.has_file()
+            && calls.range(mapping.start..).next().is_some_and(|&it| it < mapping.end)
+    });
+    let has_changed = |path: &&PathBuf| {
+        fs::metadata(path).is_ok_and(|of| (of.ctime(), of.ctime_nsec()) > written)
+    };
+    for path in named.map(|it| &it.path).collect::<BTreeSet<_>>().into_iter().filter(has_changed) {
+        warn(&format!(
+            "`{}` has changed since `{}` was written: its functions may have wrong names",
+            path.display(),
+            file.display()
+        ));
+    }
+    Ok(profile)
+}
+
 fn read(file: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(file).map_err(|error| {
+    let bytes = bytes_of(file).map_err(|error| {
         Failure::new(USAGE, format!("`{}` cannot be read: {error}", file.display()))
             .remedy("`masu prof -- COMMAND` runs a command and profiles it")
     })?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Reads a profile; of a file of another kind, which may be larger than the memory, the beginning.
+fn bytes_of(file: &Path) -> io::Result<Vec<u8>> {
+    let (mut file, mut bytes) = (File::open(file)?, Vec::new());
+    file.by_ref().take(FIRST_LINE.len() as u64).read_to_end(&mut bytes)?;
+    if bytes == FIRST_LINE {
+        file.read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
 }
 
 fn parse(file: &Path, text: &str) -> Result<Profile, Failure> {
