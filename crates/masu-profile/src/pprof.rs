@@ -183,7 +183,7 @@ fn mappings(profile: &Profile, are_named: bool, file: &mut Message, strings: &mu
     }
     let mut rest = Message::default();
     rest.number(1, profile.mappings.len() as u64 + 1);
-    rest.number(5, strings.id("[code generated at run time]"));
+    rest.number(5, strings.id("[generated or unloaded code]"));
     rest.number(7, 1);
     file.message(3, &rest);
 }

@@ -100,7 +100,7 @@ impl Symbols {
                         (None, Some(mapping)) => {
                             unknown(&mapping.name(), call - mapping.start + mapping.offset)
                         }
-                        (None, None) => unknown("code generated at run time", call),
+                        (None, None) => unknown("generated or unloaded code", call),
                     };
                     symbols.put(address, vec![frame]);
                 }

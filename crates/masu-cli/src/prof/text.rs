@@ -71,7 +71,9 @@ pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
             let _ = writeln!(text, "         … {} more", stack.len() - FRAMES);
         }
         if stack.is_empty() {
-            text.push_str("         (stacks that the table had no room for)\n");
+            text.push_str(
+                "         (no stack: the table was full, or the program has no unwinding tables)\n",
+            );
         }
     }
     if list.len() > STACKS {
