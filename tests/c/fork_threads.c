@@ -175,3 +175,45 @@ CASE(a_thread_that_a_handler_starts_in_the_child_keeps_its_heap) {
         CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "fork %d: status %x", n, status);
     }
 }
+
+// ---- a handler that frees much in the child, before the allocator's own handler runs there
+
+enum { held_size = 100000, held_count = 400 };
+static char *held[held_count];
+static void take_much(void) {
+    for (int i = 0; i < held_count; i++) held[i] = memset(malloc(held_size), 1, held_size);
+}
+static void free_much(void) {
+    for (int i = 0; i < held_count; i++) {
+        free(held[i]);
+        held[i] = NULL;
+    }
+}
+
+// So much that the allocator wants a thread to give it back, which would sleep by the end of the handler.
+static void free_much_and_wait(void) {
+    free_much();
+    sleep_ms(30);
+}
+
+CASE(a_handler_frees_much_in_the_child) {
+    pthread_atfork(NULL, NULL, free_much_and_wait);
+    take_much();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, hold_a_heap, NULL) == 0, "thread");
+    sleep_ms(50);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        for (int round = 0; round < 10; round++) {
+            take_much();
+            free_much();
+            sleep_ms(50);
+            long threads = status_field("Threads:");
+            CHECK(threads <= 2, "%ld threads", threads);
+        }
+        _exit(0);
+    }
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0, "status %x", status);
+}

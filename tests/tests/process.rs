@@ -107,5 +107,6 @@ mod fork_threads {
         forks_among_threads_that_work_in_turns,
         forks_beside_a_thread_that_only_frees_large_blocks,
         a_thread_that_a_handler_starts_in_the_child_keeps_its_heap,
+        a_handler_frees_much_in_the_child,
     }
 }

@@ -15,6 +15,7 @@
 
 use super::{advance, budget, pressure, stale, visit_caches};
 use crate::clock;
+use crate::lock::fork;
 use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -73,9 +74,13 @@ fn pause(refusals: u32) -> u64 {
 }
 
 /// Starts the thread if there is none. If the kernel refuses it, for a while (`RLIMIT_NPROC`) or for
-/// good (a sandbox), the pauses between two attempts get longer and longer.
+/// good (a sandbox), the pauses between two attempts get longer and longer. During a fork none starts: a child's own
+/// handler, which may come after the program's, takes the thread of the turn for one of its parent's.
 #[cold]
 pub fn start() {
+    if fork::is_in_progress() {
+        return;
+    }
     let refusals = REFUSALS.load(Ordering::Relaxed);
     if refusals != 0 && time::now_ms() < PAUSE_UNTIL.load(Ordering::Relaxed) {
         return;
