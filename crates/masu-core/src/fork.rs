@@ -35,7 +35,8 @@
 //! Invariants:
 //! 1. the set of locks is the same before and after: the table of arenas, the beginnings of the hardened heap's
 //!    pools and the growth of shards are locked first and released last, so no heap, no pool and no shard comes
-//!    or goes.
+//!    or goes. Those that the forking thread makes meanwhile are the fork's from the start
+//!    ([`Guard::join_fork`](crate::lock::Guard::join_fork)).
 //! 2. a thread waits for a lock only to the right of those that it holds (`lock.rs`), and so does a fork: no
 //!    thread waits for ever.
 

@@ -244,6 +244,19 @@ impl<T> Deref for CachePadded<T> {
 /// Holds a [`Lock`] until dropped.
 pub struct Guard<'a>(&'a Lock);
 
+impl Guard<'_> {
+    /// Gives a new lock to the fork that the calling thread is in the middle of, if it is: that has all others, and gives
+    /// this one back with them.
+    #[inline]
+    pub fn join_fork(self) {
+        if fork::is_forking_thread() {
+            // SAFETY: held, by the thread that has begun the fork.
+            unsafe { self.0.mark_fork() };
+            core::mem::forget(self);
+        }
+    }
+}
+
 impl Drop for Guard<'_> {
     #[inline]
     fn drop(&mut self) {

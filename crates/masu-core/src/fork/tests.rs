@@ -184,6 +184,33 @@ fn a_fork_in_a_handler_of_a_fork_leaves_the_locks_to_that_one() {
     });
 }
 
+/// Otherwise the end of the fork would take them from the threads that use them.
+#[test]
+fn what_is_made_in_a_handler_of_a_fork_is_the_forks() {
+    alone!(what_is_made_in_a_handler_of_a_fork_is_the_forks, || {
+        static FREE: AtomicU32 = AtomicU32::new(0);
+        let count_free = || {
+            FREE.store(0, Ordering::Relaxed);
+            let count = |lock: &'static Lock| {
+                FREE.fetch_add(u32::from(lock.try_lock().is_some()), Ordering::Relaxed);
+            };
+            let all = move || each_inner_lock(count, |_| ());
+            thread::spawn(all).join().expect("it counts");
+            FREE.load(Ordering::Relaxed)
+        };
+        assert!(hardened::start(&hardened::tests::OPTIONS));
+        thread::spawn(|| assert_ne!(heap::number(), usize::MAX)).join().expect("a second thread");
+        prepare();
+        let before = count_free();
+        assert!(!hardened::alloc(100, 16, hardened::NO_THREAD).is_null());
+        assert!(arena::Arena::create().is_some());
+        assert_eq!((before, count_free()), (0, 0));
+        // SAFETY: prepared above.
+        assert!(unsafe { parent() });
+        assert_ne!(count_free(), 0);
+    });
+}
+
 /// The other threads sleep for ever, as if they no longer existed.
 #[test]
 fn what_a_thread_has_borrowed_and_not_used_is_free_in_a_child() {

@@ -56,7 +56,7 @@ impl Pool {
         if self.is_ready() {
             return;
         }
-        let _guard = self.lock.lock();
+        let guard = self.lock.lock();
         // SAFETY: invariant 1.
         let inner = unsafe { &mut *self.behind_lock.get() };
         inner.stream.renew();
@@ -66,6 +66,7 @@ impl Pool {
         inner.quarantine.set(stride, drawn, queue);
         self.metadata.store(metadata, Ordering::Relaxed);
         self.start.store(start, Ordering::Release);
+        guard.join_fork();
     }
 
     /// Takes the lock of a ready pool. Returns `None` if a fork stands still.

@@ -79,11 +79,14 @@ pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Aren
             return None;
         }
         let slot = region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *mut Arena;
-        // SAFETY: under the lock, mapped, and not made: no other thread's.
-        unsafe { slot.write(Arena::new(FIRST_ID + 2 * index)) };
+        // SAFETY: under the lock, mapped, and not made: no other thread's. It stays (invariant 1).
+        let heap = unsafe {
+            slot.write(Arena::new(FIRST_ID + 2 * index));
+            &*slot
+        };
+        heap.lock_for_fork().lock().join_fork();
         MADE.store(index + 1, Ordering::Release);
-        // SAFETY: invariant 1: just made.
-        unsafe { at(index) }
+        heap
     };
     begin(heap);
     LIVE.fetch_add(1, Ordering::Relaxed);
