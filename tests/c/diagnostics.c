@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 // free(p); free(p); with nothing in between, for one size. Ends by SIGABRT after one line.
@@ -20,6 +21,21 @@ static void free_twice(size_t size) {
 
 CASE(double_free_of_16_bytes) { free_twice(16); }
 CASE(double_free_of_100_bytes) { free_twice(100); }
+CASE(double_free_where_sigabrt_is_blocked) {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    free_twice(100);
+}
+CASE(double_free_where_sigabrt_is_ignored) {
+    signal(SIGABRT, SIG_IGN);
+    free_twice(100);
+}
+static void return_from(int number) { (void)number; }
+CASE(double_free_where_a_handler_of_sigabrt_returns) {
+    signal(SIGABRT, return_from);
+    free_twice(100);
+}
 CASE(double_free_of_1000_bytes) { free_twice(1000); }
 CASE(double_free_of_8000_bytes) { free_twice(8000); }
 CASE(double_free_of_40000_bytes) { free_twice(40000); }

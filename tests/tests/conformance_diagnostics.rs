@@ -197,6 +197,18 @@ fn reported_mistakes_leave_the_program_alive_and_its_heap_whole() {
     }
 }
 
+/// As `abort` does.
+#[test]
+fn a_mistake_ends_the_program_whatever_it_does_about_sigabrt() {
+    if !is_masu() {
+        println!("only masu is held to this");
+        return;
+    }
+    for done in ["sigabrt_is_blocked", "sigabrt_is_ignored", "a_handler_of_sigabrt_returns"] {
+        case(program(), &format!("double_free_where_{done}")).run().killed_by(libc::SIGABRT);
+    }
+}
+
 /// A free inside a small block is found only once the pointer is on the list of free blocks.
 #[test]
 fn a_free_inside_a_small_block_ends_the_program_whatever_was_asked_for() {

@@ -2,6 +2,7 @@
 
 use super::output::{Descriptor, KeptIdentity};
 use super::raw::{nr, syscall};
+use super::thread::{SIGSET_BYTES, change_mask, signal_self};
 
 /// What standard error was when the engine started.
 static AT_START: KeptIdentity = KeptIdentity::none();
@@ -24,16 +25,23 @@ pub fn write_stderr(bytes: &[u8]) {
     Descriptor::STDERR.write(bytes);
 }
 
-/// Ends the process by `SIGABRT`, as `abort()` does, but without the C library.
+/// Ends the process by `SIGABRT`, as `abort()` does, but without the C library: also if the thread blocks it.
 #[cold]
 pub fn abort() -> ! {
     const SIGABRT: usize = 6;
-    // SAFETY: sends a signal to the calling thread; no memory is involved. If a handler returns,
-    // the trap ends the process.
+    const SIG_UNBLOCK: usize = 1;
+    // As long as the kernel's `struct sigaction`: the default action.
+    let action = [0u64; 4];
+    change_mask(SIG_UNBLOCK, 1 << (SIGABRT - 1));
+    // Again for a process that ignores it, or whose handler returns.
+    for _ in 0..2 {
+        signal_self(SIGABRT);
+        let arguments = [SIGABRT, action.as_ptr() as usize, 0, SIGSET_BYTES, 0, 0];
+        // SAFETY: the kernel reads an action.
+        unsafe { syscall(nr::RT_SIGACTION, arguments) };
+    }
+    // SAFETY: ends the process, if signals cannot.
     unsafe {
-        let pid = syscall(nr::GETPID, [0; 6]);
-        let tid = syscall(nr::GETTID, [0; 6]);
-        syscall(nr::TGKILL, [pid, tid, SIGABRT, 0, 0, 0]);
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         core::arch::asm!("ud2", options(noreturn));
         #[cfg(all(target_arch = "aarch64", not(miri)))]

@@ -14,6 +14,7 @@ pub const FUTEX: usize = 98;
 pub const CLOCK_GETTIME: usize = 113;
 pub const SCHED_GETAFFINITY: usize = 123;
 pub const TGKILL: usize = 131;
+pub const RT_SIGACTION: usize = 134;
 pub const RT_SIGPROCMASK: usize = 135;
 pub const RT_SIGPENDING: usize = 136;
 pub const RT_SIGTIMEDWAIT: usize = 137;

@@ -9,6 +9,7 @@ pub const FSTAT: usize = 5;
 pub const MMAP: usize = 9;
 pub const MPROTECT: usize = 10;
 pub const MUNMAP: usize = 11;
+pub const RT_SIGACTION: usize = 13;
 pub const RT_SIGPROCMASK: usize = 14;
 pub const PREAD64: usize = 17;
 pub const MREMAP: usize = 25;
