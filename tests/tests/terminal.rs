@@ -343,6 +343,31 @@ fn a_watch_ends_when_it_is_interrupted() {
     assert!(process.is_ok_and(|it| it.is_alive()), "the process goes on");
 }
 
+/// Nor is the end of the terminal a reason to stop for a command that `nohup` started.
+#[test]
+fn a_profile_goes_on_under_nohup() {
+    if !is_masu() {
+        return;
+    }
+    let _together = together();
+    let program = program(1000);
+    let running = start(&program, "");
+    let (mut prof, begin) = (Command::new("nohup"), Instant::now());
+    prof.arg(command()).args(["prof", "--for", "3s", "-p", &running.id().to_string()]);
+    let prof = prof.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("nohup");
+    let is_sampled = || {
+        let (memory, engines) = masu_inspect::engines(running.id()).expect("it runs on masu");
+        engines[0].profile_state(&memory).expect("readable").rate != 0
+    };
+    while begin.elapsed() < PATIENCE && !is_sampled() {
+        sleep(Duration::from_millis(10));
+    }
+    // SAFETY: a process of this test.
+    unsafe { libc::kill(prof.id() as i32, libc::SIGHUP) };
+    let output = prof.wait_with_output().expect("it ends");
+    assert!(begin.elapsed() >= Duration::from_secs(3), "{output:?}");
+}
+
 /// The chart belongs to the command alone, and a command that cannot be started has none.
 #[test]
 fn a_watch_of_a_command_shows_nothing_of_what_starts_it() {

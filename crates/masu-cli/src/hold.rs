@@ -10,10 +10,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::ptr::{null, null_mut};
 
-use libc::{SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGPIPE};
+use libc::{SIG_BLOCK, SIG_IGN, SIG_SETMASK, SIGHUP, SIGPIPE};
 
-/// Whether this process was told to ignore a signal, as by `nohup`.
-pub fn is_ignored(signal: i32) -> bool {
+/// The signals that this process acts on, of these: all except a `SIGHUP` that it was told to ignore, as by `nohup`.
+pub fn heeded(signals: &[i32]) -> Vec<i32> {
+    signals.iter().copied().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect()
+}
+
+/// Whether this process was told to ignore a signal.
+fn is_ignored(signal: i32) -> bool {
     // SAFETY: zeroes are a valid action, which outlives the call; nothing is changed.
     unsafe {
         let mut action: libc::sigaction = zeroed();

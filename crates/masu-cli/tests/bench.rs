@@ -274,7 +274,7 @@ fn time_bounds_all_of_it_from_the_first_run_on() {
 }
 
 /// What a terminal does on Ctrl-C: the signal goes to the foreground group, which does not include
-/// the measured program.
+/// the measured program. Under `nohup` its end is no interrupt.
 #[test]
 fn an_interrupt_reports_what_there_is_and_leaves_nobody() {
     let fixture = Fixture::new();
@@ -284,19 +284,22 @@ fn an_interrupt_reports_what_there_is_and_leaves_nobody() {
         "echo x >> {0}; [ $(wc -l < {0}) -lt 6 ] || {{ sleep 61 & sleep 61; }}",
         count.display()
     );
-    let mut command = process::Command::new(env!("CARGO_BIN_EXE_masu"));
+    let mut command = process::Command::new("nohup");
+    command.arg(env!("CARGO_BIN_EXE_masu"));
     command.args(["bench", "--rounds", "9", "--against", "none", "--json", "r.json", "--lib"]);
     command.arg(fixture.witness()).args(["--", "sh", "-c", &script]).current_dir(fixture.path(""));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let child = command.spawn().unwrap();
     let start = Instant::now();
     let runs = || fs::read_to_string(&count).unwrap_or_default().lines().count();
-    while runs() < 6 {
-        assert!(start.elapsed() < Duration::from_secs(60), "it never came to the sixth run");
-        thread::sleep(Duration::from_millis(10));
+    for (run, signal) in [(2, libc::SIGHUP), (6, libc::SIGINT)] {
+        while runs() < run {
+            assert!(start.elapsed() < Duration::from_secs(60), "it never came to run {run}");
+            thread::sleep(Duration::from_millis(10));
+        }
+        // SAFETY: `kill` takes numbers only; the process is a child that was not waited for yet.
+        unsafe { libc::kill(-(child.id() as i32), signal) };
     }
-    // SAFETY: `kill` takes numbers only; the process is a child that was not waited for yet.
-    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(stdout(&output).contains("Interrupted: these are partial results."));

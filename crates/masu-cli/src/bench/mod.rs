@@ -20,6 +20,7 @@ use masu_bench::report::{Style, render};
 
 use crate::cli::Bench;
 use crate::failure::{self, Failure, REFUSED};
+use crate::hold::heeded;
 use crate::standard::print;
 use crate::{library, program};
 use files::Files;
@@ -94,7 +95,7 @@ fn plan(order: &Bench, arms: Vec<masu_bench::arm::Arm>, what: what::What) -> Pla
 /// Stops in an orderly way on Ctrl-C, and on the signals by which terminals and supervisors end a
 /// process.
 fn listen(stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in heeded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]) {
         signal_hook::flag::register(signal, stop.clone()).map_err(|error| {
             Failure::new(REFUSED, format!("cannot listen for signals: {error}"))
         })?;

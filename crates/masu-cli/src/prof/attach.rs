@@ -13,6 +13,7 @@ use super::session::{Observed, Session, Trouble, observe};
 use super::timeline::Timeline;
 use crate::conf;
 use crate::failure::{Failure, REFUSED, USAGE, warn};
+use crate::hold::heeded;
 use crate::see::failure;
 
 /// The default duration.
@@ -25,7 +26,7 @@ pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     let retained = super::view(order)? == View::Retained;
     let mut subject = Subject::of(process, retained).map_err(|error| failure(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in heeded(&[SIGINT, SIGTERM, SIGHUP]) {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| Failure::new(REFUSED, error.to_string()))?;
     }

@@ -24,7 +24,7 @@ use super::picture::Frame;
 use super::sampler::Sampler;
 use super::{page, picture};
 use crate::failure::{self, Failure, REFUSED, USAGE};
-use crate::hold::{Hold, is_ignored};
+use crate::hold::{Hold, heeded};
 use crate::printable::printable;
 use crate::prof::follow::SHARED;
 use crate::prof::output::check;
@@ -100,9 +100,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         return Err(Failure::new(USAGE, "nothing to watch: name a command, or a process")
             .remedy("masu watch -- COMMAND…\nmasu watch -p PID"));
     }
-    // `nohup` counts.
-    let signals: Vec<i32> =
-        SHARED.into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect();
+    let signals = heeded(&SHARED);
     let (hold, session) = (Hold::back(&signals), Session::of_this());
     let (child, process, name) = match order.pid {
         Some(process) => {
