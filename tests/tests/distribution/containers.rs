@@ -141,6 +141,9 @@ fn with_and_without(built: &Built, before: &[&str]) {
     let other = ("LD_PRELOAD", "/usr/lib/libother.so");
     check(&[], "libmasu");
     check(&[other], "libmasu libother");
+    for no in ["", "0", "off"] {
+        check(&[("MASU_DISABLE", no)], "libmasu");
+    }
     check(&[("MASU_DISABLE", "1")], "");
     check(&[("MASU_DISABLE", "1"), other], "libother");
 }
