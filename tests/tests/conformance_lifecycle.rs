@@ -5,7 +5,7 @@ mod common;
 mod lifecycle {
     use std::sync::LazyLock;
 
-    use masu_tests::{Program, case};
+    use masu_tests::{Program, case, is_masu, scratch};
 
     fn program() -> &'static Program {
         static PROGRAM: LazyLock<Program> = LazyLock::new(|| super::common::c_program("lifecycle"));
@@ -54,6 +54,20 @@ mod lifecycle {
     #[test]
     fn threads_outlive_main() {
         ends_well("threads_outlive_main");
+    }
+
+    /// The kernel tells the mappings of such a process to its threads only.
+    #[test]
+    fn a_profile_of_threads_that_outlive_main_says_what_is_mapped() {
+        if !is_masu() {
+            return println!("profiles are masu's");
+        }
+        let place = scratch();
+        let file = place.path().join("a.prof");
+        case(program(), "threads_outlive_main").env("MASU_PROF_FILE", &file).run().success();
+        let profile = std::fs::read_to_string(file).expect("written");
+        let program = program().path().to_string_lossy();
+        assert!(profile.contains(&*program), "{profile}");
     }
 }
 

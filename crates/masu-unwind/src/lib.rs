@@ -6,7 +6,7 @@
 //! ```text
 //!  walk ── registers of this thread                       [registers]
 //!    ├─ a stack that was walked before and is as it was   [past]
-//!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/self/maps: [maps]
+//!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/thread-self/maps: [maps]
 //!         │                                                          told from another build of it: [build]
 //!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
 //!         ├─ the rule in the module's unwinding tables    [tables] find the entry, [cfi] runs its program

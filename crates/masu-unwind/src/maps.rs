@@ -3,8 +3,8 @@
 //!
 //! The kernel knows the mappings. Modules that are found are kept for ever, unless another file is later mapped in the
 //! same place. Memory that belongs to no module, where code was generated at run time, is kept for [`LIFE`]. Only the
-//! thread that reads `/proc/self/maps` writes, one thread at a time; a thread that finds another doing so goes without
-//! the module this time.
+//! thread that reads `/proc/thread-self/maps` writes, one thread at a time; a thread that finds another doing so goes
+//! without the module this time.
 //!
 //! | | operation | ordering |
 //! |---|---|---|
@@ -55,8 +55,8 @@ pub struct Modules {
 /// The process of which a thread reads; 0 if none does. A forked child has the parent's, but not that thread.
 static BUSY: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the module of an address on the calling thread's stack. Reads `/proc/self/maps` only if it may, and clears
-/// `may_read` if that has led to no module: one walk does so once.
+/// Returns the module of an address on the calling thread's stack. Reads `/proc/thread-self/maps` only if it may, and
+/// clears `may_read` if that has led to no module: one walk does so once.
 #[cold]
 #[inline(never)]
 pub fn find(pc: usize, may_read: &mut bool) -> Option<Module> {
@@ -161,7 +161,7 @@ fn look_up(pc: usize) -> Result<Module, (usize, usize)> {
     let (mut found, mut last) = (None, 0);
     let page = pc & !(PAGE - 1);
     let mut none = (page, page.saturating_add(PAGE));
-    sys::read_file(c"/proc/self/maps", |bytes| {
+    sys::read_file(c"/proc/thread-self/maps", |bytes| {
         for &byte in bytes {
             if !line.take(byte) {
                 continue;

@@ -94,10 +94,10 @@ pub fn stack(text: &mut Text, mark: &str, frames: &[usize]) {
     text.line();
 }
 
-/// Writes what is mapped where.
+/// Writes what is mapped where. Not by `/proc/self`, where nothing is once the first thread has ended.
 pub fn maps(text: &mut Text) {
     text.flush();
-    file::read_all(c"/proc/self/maps", |bytes| {
+    file::read_all(c"/proc/thread-self/maps", |bytes| {
         text.bytes(bytes);
     });
 }

@@ -11,7 +11,7 @@ use crate::ledger;
 use crate::limit;
 use crate::settings;
 use crate::sync::{AtomicU64, Ordering};
-use crate::sys::{cgroup, time};
+use crate::sys::{cgroup, rlimit, time};
 use crate::tuning::{GROWN_BY, KERNEL_EVERY};
 
 /// Looks on the way from the resident bytes to the soft limit, no less than [`GROWN_BY`] apart.
@@ -32,7 +32,7 @@ fn relieve() {
     let (soft, used) = (limit::soft(), ledger::used());
     let mut over = used > soft;
     if over {
-        let resident = if settings::cgroup() { cgroup::resident() } else { None };
+        let resident = if settings::cgroup() { rlimit::resident() } else { None };
         match resident.filter(|&resident| resident <= soft) {
             Some(resident) => {
                 // No thread asks before that many bytes more, except for huge blocks.

@@ -135,15 +135,6 @@ fn waited(path: &CStr) -> Option<u64> {
     words.find_map(|word| word.strip_prefix(b"total=")).and_then(number)
 }
 
-/// The process's resident bytes, by `/proc/self/statm`.
-pub fn resident() -> Option<usize> {
-    let mut path = Path::new();
-    path.push(root());
-    path.push(b"/proc/self/statm");
-    let pages = numbers(path.as_c_str()?).1?;
-    Some(pages as usize * super::auxv::page_size())
-}
-
 /// A path, ended by a zero byte. A path that is too long counts as one that does not exist.
 struct Path {
     bytes: [u8; 512],

@@ -269,7 +269,8 @@ pub fn snapshot() -> Result<Snapshot, Error> {
     drop(taken);
     profile.fit_peak(engine::totals().peak);
     // The name of a mapped file may have any bytes.
-    profile.set_mappings(&String::from_utf8_lossy(&fs::read("/proc/self/maps")?));
+    // Not by `self`, where nothing is once the first thread has ended.
+    profile.set_mappings(&String::from_utf8_lossy(&fs::read("/proc/thread-self/maps")?));
     // A newer program may have taken the place of this one.
     profile.find_deleted("self");
     Ok(Snapshot(profile))

@@ -1,7 +1,7 @@
 //! Trees of files, as found on machines and in containers.
 
 extern crate std;
-use super::{memory_limit, processors, resident, stalled};
+use super::{memory_limit, processors, stalled};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -112,7 +112,7 @@ fn version_1_with_the_hosts_path_inside_a_container() {
 #[test]
 fn what_cannot_be_read_is_no_limit() {
     let fake = Fake::new(&[]);
-    assert_eq!((memory_limit(), processors(), stalled(), resident()), (None, None, None, None));
+    assert_eq!((memory_limit(), processors(), stalled()), (None, None, None));
     fake.write("proc/self/cgroup", "nonsense\n0::\n:::\n");
     fake.write("sys/fs/cgroup/memory.max", "12three\n");
     fake.write("sys/fs/cgroup/cpu.max", "100000 0\n");
@@ -122,10 +122,4 @@ fn what_cannot_be_read_is_no_limit() {
     fake.write("proc/self/cgroup", &format!("0::/{}\n", "x".repeat(600)));
     fake.write("sys/fs/cgroup/memory.max", "4096\n");
     assert_eq!(memory_limit(), Some(4096));
-}
-
-#[test]
-fn resident_memory_is_in_pages() {
-    let _fake = Fake::new(&[("proc/self/statm", "1000 25 3 4 0 5 0\n")]);
-    assert_eq!(resident(), Some(25 * crate::sys::auxv::page_size()));
 }
