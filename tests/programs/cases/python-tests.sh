@@ -3,7 +3,7 @@ packages="python3 libpython$(apt-cache policy python3 2>/dev/null | sed -n 's/^ 
 needs='/usr/bin/python3 /usr/lib/python3*/test/test_threading.py'
 maps=python3
 limit=${MASU_TEST_LONG:+3600}
-limit=${limit:-300}
+limit=${limit:-600}
 stderr=varies
 waits=yes
 
