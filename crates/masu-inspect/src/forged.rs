@@ -185,7 +185,9 @@ fn a_list_of_hooked_chunks_that_leads_back_ends() {
     let engine = forged.engine().expect("its words");
     let mut account = Account::of(0, String::new(), &[]);
     let found = hooked::add(&forged.memory, &engine, &mut account).expect("a list");
-    assert_eq!(found, [(forged.base(), forged.base() + l.chunk)]);
+    let (page, end) = (record / l.unit * l.unit, record + l.hooked_chunk_len);
+    let records = (page, end.next_multiple_of(l.unit));
+    assert_eq!(found, [(forged.base(), forged.base() + l.chunk), records]);
 }
 
 #[test]
