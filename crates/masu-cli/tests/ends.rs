@@ -446,7 +446,9 @@ fn names_of_a_file_that_has_changed_since_are_doubted() {
     assert_eq!(shown(&[]), "");
     // The clock of files may stand still for some milliseconds.
     sleep(Duration::from_millis(50));
-    [&program, &other].map(|path| fs::write(path, "").unwrap());
+    for path in [&program, &other] {
+        fs::write(path, "").unwrap();
+    }
     let warning = format!(
         "masu: warning: `{program}` has changed since `{}` was written: its functions may have wrong names\n",
         file.display()
