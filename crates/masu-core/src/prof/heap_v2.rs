@@ -84,7 +84,7 @@ mod tests {
                 let mut text = String::new();
                 reader.read_to_string(&mut text).map(|_| text)
             });
-            assert_eq!(write(Descriptor(writer.as_raw_fd() as u32)), Ok(()));
+            assert_eq!(write(writer.as_raw_fd() as u32), Ok(()));
             drop(writer);
             let text = text.join().expect("a thread").expect("UTF-8");
             assert!(text.contains("\n@ 0x0\n  t*: 1: 100 [1: 100]\n"), "{text}");
