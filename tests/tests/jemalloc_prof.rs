@@ -103,6 +103,23 @@ int main(void) {
     assert_eq!(functions[0], ("main".to_owned(), 100.0 * 18_230.0), "{total}");
 }
 
+/// An empty `prof_prefix` switches dumps without a name off, as jemalloc's manual has it.
+#[test]
+fn an_empty_prefix_leaves_no_file_at_exit() {
+    if !is_masu() {
+        return;
+    }
+    let place = scratch();
+    let program = Compile::c("c/sites.c").build();
+    Run::program(&program)
+        .directory(place.path())
+        .arg("1")
+        .env("MALLOC_CONF", "prof:true,prof_final:true,prof_prefix:")
+        .run()
+        .success();
+    assert_eq!(std::fs::read_dir(place.path()).expect("a directory").count(), 0);
+}
+
 /// Redis switches a profile on and dumps it by commands of its own.
 #[test]
 fn redis_dumps_a_profile() {

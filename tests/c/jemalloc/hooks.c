@@ -871,6 +871,30 @@ CASE(free_pages_decay) {
     end(arena);
 }
 
+CASE(a_decay_of_all_arenas_reaches_those_with_hooks) {
+    ssize_t decay = 50;
+    CHECK(WRITE("arenas.dirty_decay_ms", decay) == 0, "decay");
+    unsigned first = create(), last = create(), count;
+    READ("arenas.narenas", &count);
+    char one_past[64];
+    const char *names[] = {"arena.4096.decay", with_number(one_past, "arena.", count, ".decay")};
+    for (int n = 0; n < 2; n++) {
+        for (unsigned arena = first; arena <= last; arena++) {
+            char *block = mallocx(3 << 20, MALLOCX_ARENA(arena));
+            memset(block, 1, 3 << 20);
+            dallocx(block, 0);
+        }
+        CHECK(extent_count == 2, "%zu extents", extent_count);
+        for (int i = 0; i < 100 && extent_count != 0; i++) {
+            usleep(10000);
+            CHECK(act(names[n]) == 0, "%s", names[n]);
+        }
+        CHECK(extent_count == 0, "%s leaves %zu extents", names[n], extent_count);
+    }
+    end(first);
+    end(last);
+}
+
 CASE(records_lie_in_hook_memory_if_that_is_wanted) {
     for (int inside = 0; inside < 2; inside++) {
         calm();

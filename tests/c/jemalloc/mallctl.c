@@ -408,9 +408,9 @@ CASE(decay_times_can_be_set) {
             READ(names[n], &now);
             CHECK(now == values[v], "%s: %zd instead of %zd", names[n], now, values[v]);
         }
-        CHECK(WRITE(names[n], bad) != 0, "%s took %zd", names[n], bad);
+        CHECK(WRITE(names[n], bad) == EFAULT, "%s took %zd", names[n], bad);
         bad = INT64_MAX;
-        CHECK(WRITE(names[n], bad) != 0, "%s took %zd", names[n], bad);
+        CHECK(WRITE(names[n], bad) == EFAULT, "%s took %zd", names[n], bad);
         CHECK(WRITE(names[n], first) == 0, "%s", names[n]);
     }
 }
@@ -493,7 +493,13 @@ CASE(a_profile_can_be_taken_at_run_time) {
     CHECK(rate == 1024 && objects > 500 && bytes > 100000, "%lu %lu %lu", rate, objects, bytes);
     fclose(dump);
     unlink(file);
-    rmdir(directory);
+    const char *empty = "";
+    CHECK(WRITE("prof.prefix", empty) == 0, "empty prefix");
+    CHECK(WRITE("prof.dump", none) == EFAULT && act("prof.dump") == EFAULT, "no prefix");
+    CHECK(WRITE("prof.prefix", name) == 0 && act("prof.dump") == 0, "prefix again");
+    snprintf(file, sizeof file, "%s.%d.1.m1.heap", prefix, (int)getpid());
+    CHECK(unlink(file) == 0, "%s", file);
+    CHECK(rmdir(directory) == 0, "more files");
     CHECK(WRITE("prof.active", off) == 0, "off");
     // The rate of the next profile, which stays when it is switched off and on.
     lg = 12;

@@ -26,5 +26,6 @@ masu_tests::cases! {
     a_childs_arena_is_its_own,
     hook_memory_counts_in_the_figures,
     free_pages_decay,
+    a_decay_of_all_arenas_reaches_those_with_hooks,
     records_lie_in_hook_memory_if_that_is_wanted
 }

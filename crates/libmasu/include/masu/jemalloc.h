@@ -61,7 +61,7 @@
 /* Allocate from the arena that "arenas.create" made; 0 is the memory shared by the whole process. */
 #define MALLOCX_ARENA(a) ((int)(((unsigned)(a) + 1) << 20))
 
-/* In place of an arena's number: all arenas, or the destroyed ones. */
+/* In place of an arena's number: all arenas, or the destroyed ones, for which there are no names here (ENOENT). */
 #define MALLCTL_ARENAS_ALL 4096
 #define MALLCTL_ARENAS_DESTROYED 4097
 

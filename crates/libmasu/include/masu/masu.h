@@ -108,7 +108,8 @@ void masu_set_limit_callback(masu_limit_callback *callback, void *data);
  * eighth) is held in reserve until the first failure, so that the program can respond to it. */
 void masu_set_limits(size_t soft, size_t hard);
 
-/* Stores the current limits, each unless its pointer is NULL; 0 means none. */
+/* Stores the current limits, each unless its pointer is NULL; 0 means none. A soft limit of SIZE_MAX is the
+ * default of masu_set_limits. */
 void masu_get_limits(size_t *soft, size_t *hard);
 
 /* Resizes a block in place and returns it. Returns NULL, with the block unchanged, if there is no room. */

@@ -199,9 +199,11 @@ pub fn initialized(call: &Call) -> Answer {
 pub fn decay(call: &Call) -> Answer {
     call.neither()?;
     known_or_all(call)?;
-    if let Some(heap) = heap(named(call)) {
-        heap.decay_hooked();
-    }
+    let (first, last) = match named(call) {
+        ALL => (0, count() as usize),
+        arena => (arena, arena),
+    };
+    (first..=last).filter_map(heap).for_each(Arena::decay_hooked);
     masu_core::purge_if_due();
     Ok(())
 }

@@ -20,8 +20,8 @@ static LG_RATE: AtomicU32 = AtomicU32::new(19);
 /// Dumps requested without a file name.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 
-/// The prefix of file names.
-struct Prefix(UnsafeCell<[u8; LONGEST]>);
+/// The prefix of file names, once it was set, up to a zero.
+struct Prefix(UnsafeCell<Option<[u8; LONGEST]>>);
 
 // SAFETY: accessed under its lock, or before there is a second thread.
 unsafe impl Sync for Prefix {}
@@ -29,7 +29,7 @@ unsafe impl Sync for Prefix {}
 /// Longer ones are cut off.
 const LONGEST: usize = 512;
 const DEFAULT: &[u8] = b"jeprof";
-static PREFIX: Prefix = Prefix(UnsafeCell::new([0; LONGEST]));
+static PREFIX: Prefix = Prefix(UnsafeCell::new(None));
 static LOCK: Lock = Lock::new();
 
 /// Runs before a fork, after the engine's handler: the child finds the prefix whole, and its lock free. Who has the lock
@@ -56,24 +56,24 @@ pub unsafe fn fork_done() {
 fn set_prefix(prefix: &[u8]) {
     let _guard = LOCK.lock();
     // SAFETY: under the lock.
-    let buffer = unsafe { &mut *PREFIX.0.get() };
-    buffer.fill(0);
+    let buffer = unsafe { (*PREFIX.0.get()).insert([0; LONGEST]) };
     for (slot, &byte) in buffer.iter_mut().take(LONGEST - 1).zip(prefix) {
         *slot = byte;
     }
 }
 
-/// Calls `f` with the prefix of file names.
-fn with_prefix<T>(f: impl FnOnce(&[u8]) -> T) -> T {
+/// Writes a dump by calling `write` with the prefix of file names. An empty one switches such dumps off.
+fn with_prefix(write: impl FnOnce(&[u8]) -> Result<(), Refused>) -> Answer {
     let copy = {
         let _guard = LOCK.lock();
         // SAFETY: under the lock.
         unsafe { *PREFIX.0.get() }
     };
-    match CStr::from_bytes_until_nul(&copy) {
-        Ok(prefix) if !prefix.is_empty() => f(prefix.to_bytes()),
-        _ => f(DEFAULT),
-    }
+    let prefix = match &copy {
+        Some(set) => CStr::from_bytes_until_nul(set).map_or(DEFAULT, CStr::to_bytes),
+        None => DEFAULT,
+    };
+    if prefix.is_empty() { Err(EFAULT) } else { answer(write(prefix)) }
 }
 
 /// Sets a key of `MALLOC_CONF`.
@@ -188,15 +188,17 @@ pub fn dump_own(call: &Call) -> Answer {
 }
 
 fn numbered() -> Answer {
-    let number = ASKED.fetch_add(1, Ordering::Relaxed);
-    answer(with_prefix(|prefix| profile::write_numbered(prefix, b"m", Some(number))))
+    with_prefix(|prefix| {
+        let number = ASKED.fetch_add(1, Ordering::Relaxed);
+        profile::write_numbered(prefix, b"m", Some(number))
+    })
 }
 
 fn answer(done: Result<(), Refused>) -> Answer {
     done.map_err(|refused| if refused == Refused::NotStarted { ENOENT } else { EFAULT })
 }
 
-/// `prof.prefix`.
+/// `prof.prefix`: an empty one switches dumps without a file name off.
 pub fn prefix(call: &Call) -> Answer {
     call.write_only()?;
     if let Some(prefix) = call.new_pointer()?
@@ -250,7 +252,7 @@ pub fn thread_active(call: &Call) -> Answer {
     if new.is_some_and(|new| !profile::mute(!new)) { Err(EAGAIN) } else { Ok(()) }
 }
 
-/// At exit: writes the last dump, if requested.
+/// At exit: writes the last dump, if requested and the prefix is not empty.
 #[cold]
 #[inline(never)]
 pub fn at_exit() {

@@ -4,7 +4,7 @@
 //! table of names ([`super::names`]) and one dispatch by row; a name that is not here is `ENOENT`,
 //! as it is in a jemalloc built without that feature (mutex counters).
 
-use super::call::{Answer, Call, EINVAL, ENOENT, Error};
+use super::call::{Answer, Call, EFAULT, EINVAL, ENOENT, Error};
 use super::figures::Bin;
 use super::{arenas, caches, figures, prof, thread};
 use crate::aligned::NATURAL;
@@ -333,7 +333,7 @@ pub fn milliseconds(time: i64) -> Result<Delay, Error> {
     match time {
         -1 => Ok(Delay::Never),
         0..=LONGEST => Ok(Delay::Millis(time as u64)),
-        _ => Err(EINVAL),
+        _ => Err(EFAULT),
     }
 }
 
