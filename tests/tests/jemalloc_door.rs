@@ -230,6 +230,7 @@ mod mallctl {
         an_arena_that_a_thread_has_is_not_destroyed,
         the_common_memory_cannot_be_reset_or_destroyed,
         figures_of_an_arena_can_be_counted_through,
+        arena_0_has_what_the_other_arenas_do_not,
         forks_beside_a_thread_that_only_makes_arenas,
         forks_beside_a_thread_that_only_names_its_profiles,
         forks_beside_a_thread_that_only_frees_an_arenas_blocks,

@@ -289,6 +289,45 @@ CASE(figures_of_an_arena_can_be_counted_through) {
     CHECK(blocks == COUNT && wasted < 1 << 20, "%zu blocks, %zu wasted", blocks, wasted);
 }
 
+// So that a program may add up the arenas' figures.
+CASE(arena_0_has_what_the_other_arenas_do_not) {
+    enum { COUNT = 3000, SIZE = 640, LARGE = 20 << 20 };
+    const char *names[] = {"small.allocated", "large.allocated", "pactive", "mapped", "resident"};
+    enum { NAMES = sizeof names / sizeof *names };
+    size_t before[NAMES];
+    uint64_t epoch = 1;
+    CHECK(WRITE("epoch", epoch) == 0, "a new epoch");
+    for (int n = 0; n < NAMES; n++) before[n] = of_arena(0, names[n]);
+    unsigned arenas[] = {create(), create()};
+    for (int a = 0; a < 2; a++) {
+        int flags = MALLOCX_ARENA(arenas[a]) | MALLOCX_TCACHE_NONE;
+        for (int i = 0; i < COUNT; i++) CHECK(mallocx(SIZE, flags), "%d", i);
+        void *large = mallocx(LARGE, flags);
+        CHECK(large, "no large block");
+        memset(large, 1, LARGE);
+    }
+    CHECK(WRITE("epoch", epoch) == 0, "a new epoch");
+    for (int n = 0; n < NAMES; n++) {
+        size_t unit = strcmp(names[n], "pactive") == 0 ? 4096 : 1;
+        size_t all = of_arena(MALLCTL_ARENAS_ALL, names[n]), first = of_arena(0, names[n]);
+        size_t made = of_arena(arenas[0], names[n]) + of_arena(arenas[1], names[n]);
+        CHECK(made != 0 && all >= made && all - made == first, "%s: %zu, %zu and %zu", names[n],
+              all, made, first);
+        // Whole pages and units that the arenas' blocks take.
+        CHECK(first * unit < before[n] * unit + (8 << 20), "%s: %zu, then %zu", names[n], before[n],
+              first);
+    }
+    unsigned bin = 0, bins;
+    READ("arenas.nbins", &bins);
+    for (; bin < bins; bin++) {
+        char name[64];
+        sprintf(name, "bins.%u.curregs", bin);
+        size_t all = of_arena(MALLCTL_ARENAS_ALL, name), first = of_arena(0, name);
+        size_t made = of_arena(arenas[0], name) + of_arena(arenas[1], name);
+        CHECK(all - made == first, "bin %u: %zu, %zu and %zu", bin, all, made, first);
+    }
+}
+
 // Forks beside a working thread that has no memory of its own. The child needs arenas too.
 static _Atomic int stop;
 static void *with_arenas(void *unused) {

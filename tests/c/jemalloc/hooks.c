@@ -827,6 +827,15 @@ CASE(hook_memory_counts_in_the_figures) {
     CHECK(value == 1000 * nallocx(640, 0), "%zu", value);
     READ(with_number(name, "stats.arenas.", arena, ".large.allocated"), &value);
     CHECK(value == 20 << 20, "%zu", value);
+    // The process has them too, the common memory has not.
+    READ("stats.arenas.4096.small.allocated", &value);
+    CHECK(value >= 1000 * nallocx(640, 0), "%zu", value);
+    READ("stats.arenas.4096.large.allocated", &value);
+    CHECK(value >= 20 << 20 && value < (20 << 20) + 640000, "%zu", value);
+    READ("stats.arenas.0.small.allocated", &value);
+    CHECK(value < 640000, "%zu", value);
+    READ("stats.arenas.0.large.allocated", &value);
+    CHECK(value < 640000, "%zu", value);
     READ(with_number(name, "stats.arenas.", arena, ".mapped"), &value);
     CHECK(value == 22 << 20, "%zu", value);
     dallocx(large, flags);

@@ -65,14 +65,14 @@ static inline size_t masu_inspect_all(masu_inspector *inspector, void *data) {
         size_t size = masu_figure_(name);
         snprintf(name, sizeof name, "arenas.bin.%u.slab_size", class_);
         size_t span = masu_figure_(name);
-        snprintf(name, sizeof name, "stats.arenas.0.bins.%u.curregs", class_);
+        snprintf(name, sizeof name, "stats.arenas.4096.bins.%u.curregs", class_);
         size_t count = masu_figure_(name);
-        snprintf(name, sizeof name, "stats.arenas.0.bins.%u.curslabs", class_);
+        snprintf(name, sizeof name, "stats.arenas.4096.bins.%u.curslabs", class_);
         size_t spans = masu_figure_(name);
         if (spans) inspector(size, count, spans * span, data);
         all += size * count;
     }
-    size_t large = masu_figure_("stats.arenas.0.large.allocated");
+    size_t large = masu_figure_("stats.arenas.4096.large.allocated");
     if (large) inspector(0, large, large, data);
     return all + large;
 }

@@ -343,18 +343,28 @@ pub fn extent_hooks(call: &Call) -> Answer {
     Ok(())
 }
 
-/// Returns the figures of an arena that a program made.
+/// Returns the figures of an arena. The first has what programs' own do not, and all that only counts up.
 pub fn figures(arena: usize) -> Stats {
-    let mut stats = Stats::default();
-    if let Some(heap) = heap(arena) {
+    let is_rest = arena == 0;
+    let mut sum = if is_rest || arena == ALL { super::figures::latest() } else { Stats::default() };
+    for number in 1..count() as usize {
+        let Some(heap) = heap(number).filter(|_| is_rest || number == arena) else { continue };
         let of = heap.stats();
-        stats.allocated = of.allocated;
-        stats.active = of.active;
         let (hooked, used, dirty) = heap.hook_memory();
-        stats.dirty = dirty;
-        stats.resident = of.resident + dirty;
-        stats.mapped = of.resident + hooked - used.min(hooked);
-        stats.retained = stats.mapped.saturating_sub(stats.resident);
+        // The sums of the whole process leave out free pages of hook memory.
+        let dirty = if is_rest { 0 } else { dirty };
+        for (figure, of) in [
+            (&mut sum.allocated, of.allocated),
+            (&mut sum.active, of.active),
+            (&mut sum.dirty, dirty),
+            (&mut sum.resident, of.resident + dirty),
+            (&mut sum.mapped, of.resident + hooked - used.min(hooked)),
+        ] {
+            *figure = if is_rest { figure.saturating_sub(of) } else { of };
+        }
+        let threads = u64::from(heap.threads());
+        sum.threads = if is_rest { sum.threads.saturating_sub(threads) } else { threads };
     }
-    stats
+    sum.retained = sum.mapped.saturating_sub(sum.resident);
+    sum
 }

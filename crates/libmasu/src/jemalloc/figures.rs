@@ -11,8 +11,8 @@ use super::arenas;
 use super::call::{Answer, Call, ENOENT};
 use super::tree::SPAN;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use masu_core::Stats;
 use masu_core::size_class::{LAST_CLASS, size_of_class};
-use masu_core::{Arena, ArenaStats, Stats};
 
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 /// Whether figures have been taken.
@@ -104,25 +104,18 @@ pub fn of_arena(call: &Call) -> Answer {
 }
 
 /// Returns a figure of an arena. Figures are kept for all arenas together and for those that
-/// programs made; arena 0 gets the rest, which is nearly everything.
+/// programs made; arena 0 gets the rest, which is nearly everything. What only counts up is arena 0's.
 pub fn arena(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    let figures = match arenas::named(call) {
-        0 | arenas::ALL => latest(),
-        made => arenas::figures(made),
-    };
-    call.size(of(&figures))
+    call.size(of(&arenas::figures(arenas::named(call))))
 }
 
 /// `stats.arenas.<i>.nthreads`.
 pub fn arena_threads(call: &Call) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    call.unsigned(match arenas::named(call) {
-        0 | arenas::ALL => latest().threads as u32,
-        made => arenas::heap(made).map_or(0, Arena::threads),
-    })
+    call.unsigned(arenas::figures(arenas::named(call)).threads as u32)
 }
 
 /// The contents of a class of small blocks, jemalloc's bin.
@@ -152,23 +145,44 @@ impl Bin {
     }
 }
 
-/// Yields the small classes of all arenas together, smallest first, as of the last epoch.
-pub fn bins() -> impl Iterator<Item = Bin> {
-    CLASSES.iter().enumerate().map(|(class, figures)| Bin {
-        size: size_of_class(class + 1),
-        spans: figures.spans.load(Ordering::Relaxed),
-        blocks: figures.blocks.load(Ordering::Relaxed),
-        freed: figures.freed.load(Ordering::Relaxed),
-    })
-}
-
-/// Returns the current figures of a class in an arena that a program made. Spans by class are not
-/// counted there: this is the smallest number that holds the blocks.
-fn made_bin(bin: &Bin, heap: &ArenaStats) -> Bin {
-    let of_size = heap.by_size().find(|(size, _)| *size == bin.size);
-    let blocks = of_size.map_or(0, |(_, blocks)| blocks as usize);
-    let spans = (blocks * bin.size).div_ceil(SPAN);
-    Bin { size: bin.size, spans, blocks, freed: 0 }
+/// Returns the small classes of an arena, smallest first. Arena 0 has what the whole process had in the last epoch, less
+/// what programs' arenas have now. Spans by class are not counted in these: theirs is the smallest number that holds
+/// the blocks.
+#[inline(never)]
+pub fn bins(arena: usize) -> [Bin; LAST_CLASS] {
+    begin();
+    let mut bins = [Bin { size: 0, spans: 0, blocks: 0, freed: 0 }; LAST_CLASS];
+    for (class, bin) in bins.iter_mut().enumerate() {
+        bin.size = size_of_class(class + 1);
+    }
+    for number in 1..arenas::count() as usize {
+        let Some(heap) = arenas::heap(number) else { continue };
+        let counts = match arena {
+            // The classes of the whole process leave out hook memory.
+            arenas::ALL => heap.hook_memory().0 != 0,
+            0 => heap.hook_memory().0 == 0,
+            _ => number == arena,
+        };
+        if counts {
+            for (size, blocks) in heap.stats().by_size() {
+                for bin in &mut bins {
+                    bin.blocks += if bin.size == size { blocks as usize } else { 0 };
+                }
+            }
+        }
+    }
+    for (bin, all) in bins.iter_mut().zip(&CLASSES) {
+        bin.spans = (bin.blocks * bin.size).div_ceil(SPAN);
+        let (spans, blocks) =
+            (all.spans.load(Ordering::Relaxed), all.blocks.load(Ordering::Relaxed));
+        (bin.spans, bin.blocks) = match arena {
+            arenas::ALL => (spans + bin.spans, blocks + bin.blocks),
+            0 => (spans.saturating_sub(bin.spans), blocks.saturating_sub(bin.blocks)),
+            _ => continue,
+        };
+        bin.freed = all.freed.load(Ordering::Relaxed);
+    }
+    bins
 }
 
 /// Returns a figure of a class in a call's arena, or the sum over all classes.
@@ -176,13 +190,16 @@ fn made_bin(bin: &Bin, heap: &ArenaStats) -> Bin {
 fn of_bins(call: &Call, class: Option<usize>, of: fn(&Bin) -> usize) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    begin();
-    let made = arenas::heap(arenas::named(call)).map(Arena::stats);
-    let mut bins = bins().map(|bin| of(&made.as_ref().map_or(bin, |heap| made_bin(&bin, heap))));
-    call.size(match class {
-        Some(class) => bins.nth(class).ok_or(ENOENT)?,
-        None => bins.sum(),
-    })
+    let bins = bins(arenas::named(call));
+    let chosen = match class {
+        Some(class) => core::slice::from_ref(bins.get(class).ok_or(ENOENT)?),
+        None => &bins[..],
+    };
+    let mut sum = 0;
+    for bin in chosen {
+        sum += of(bin);
+    }
+    call.size(sum)
 }
 
 /// A figure of `stats.arenas.<i>.bins.<j>`.
@@ -195,13 +212,16 @@ pub fn small(call: &Call, of: fn(&Bin) -> usize) -> Answer {
     of_bins(call, None, of)
 }
 
-/// `stats.arenas.<i>.large.allocated`.
+/// `stats.arenas.<i>.large.allocated`: what is not small.
 pub fn large_bytes(call: &Call) -> Answer {
     call.read_only()?;
     of_arena(call)?;
-    let all = latest().allocated;
-    call.size(match arenas::heap(arenas::named(call)) {
+    let arena = arenas::named(call);
+    call.size(match arenas::heap(arena) {
         Some(heap) => heap.stats().large,
-        None => all.saturating_sub(bins().map(|bin| bin.bytes()).sum()),
+        None => {
+            let small: usize = bins(arena).iter().map(Bin::bytes).sum();
+            arenas::figures(arena).allocated.saturating_sub(small)
+        }
     })
 }

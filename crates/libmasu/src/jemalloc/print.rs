@@ -204,7 +204,7 @@ impl Report<'_> {
         }
         self.title("[", "bins:        size    curslabs     curregs\n");
         let mut before = "{";
-        for bin in figures::bins() {
+        for bin in figures::bins(arenas::ALL) {
             if self.json {
                 self.text.str(before);
                 before = ",{";
