@@ -84,6 +84,10 @@ fn what_make_installs_works_and_can_be_taken_away() {
         Path::new("libmasu.so.0")
     );
 
+    // What is preloaded may have no space in its path.
+    let beside = scratch();
+    let library = beside.path().join("libmasu.so.0");
+    fs::copy(prefix.join("lib/here/libmasu.so.0"), &library).expect("a copy");
     let mut run = Command::new(prefix.join("bin/masu"));
     run.args(["run", "--lib"]).arg(&library).args(["--", "cat", "/proc/self/maps"]);
     assert!(succeed(&mut run).contains("libmasu.so.0"));
