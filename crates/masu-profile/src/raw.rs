@@ -8,6 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+/// The first line of the file.
+pub const FIRST_LINE: &str = "masu heap profile 1";
+
 /// A process's profile.
 #[derive(Debug, Default, Clone)]
 pub struct Profile {
@@ -136,7 +139,7 @@ impl Profile {
     /// Parses a file; `Err` says what is wrong with it.
     pub fn parse(text: &str) -> Result<Profile, String> {
         let mut lines = text.lines().enumerate();
-        if lines.next().is_none_or(|(_, line)| line != "masu heap profile 1") {
+        if lines.next().is_none_or(|(_, line)| line != FIRST_LINE) {
             return Err("is not a heap profile of masu".into());
         }
         let mut profile = Profile::default();
@@ -180,7 +183,7 @@ impl Profile {
     /// Returns its lines, without those of the mappings.
     fn lines(&self) -> String {
         let mut text = format!(
-            "masu heap profile 1\nrate {}\npid {}\nms {}\ndropped {}\noutside {}\n",
+            "{FIRST_LINE}\nrate {}\npid {}\nms {}\ndropped {}\noutside {}\n",
             self.rate,
             self.pid,
             self.milliseconds,

@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueHint};
 use masu_profile::base::subtract;
+use masu_profile::raw::FIRST_LINE;
 use masu_profile::view::bytes;
 use masu_profile::{Profile, View};
 
@@ -46,9 +47,6 @@ use crate::failure::{self, Failure, REFUSED, USAGE, warn};
 use crate::standard::print;
 use crate::{conf, names};
 use output::Output;
-
-/// How each profile begins.
-const FIRST_LINE: &[u8] = b"masu heap profile ";
 
 /// More is in use at the end than the caller allows.
 const TOO_MUCH: u8 = 3;
@@ -335,7 +333,7 @@ fn read(file: &Path) -> Result<String, Failure> {
 fn bytes_of(file: &Path) -> io::Result<Vec<u8>> {
     let (mut file, mut bytes) = (File::open(file)?, Vec::new());
     file.by_ref().take(FIRST_LINE.len() as u64).read_to_end(&mut bytes)?;
-    if bytes == FIRST_LINE {
+    if bytes == FIRST_LINE.as_bytes() {
         file.read_to_end(&mut bytes)?;
     }
     Ok(bytes)
