@@ -75,6 +75,32 @@ fn shared_memory_is_no_file() {
     assert!((9..20).contains(&mib("anonymous")), "{account:#}");
 }
 
+/// A running profile knows whose blocks keep free memory.
+#[test]
+fn a_running_profile_counts_the_stacks_that_keep_free_memory() {
+    if !is_masu() {
+        return;
+    }
+    let script = "blocks = [bytes(500) for _ in range(50000)]\n\
+                  few = blocks[::7]; del blocks\n\
+                  print('ready', flush=True); input()\n";
+    let keepers = |configuration| {
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).env("MASU_CONF", configuration);
+        let mut running = Running::start(&mut command);
+        running.says("ready");
+        let account = explained(running.id());
+        let advice = account["advice"].as_array().expect("a list").iter();
+        let mut why = advice.filter_map(|it| it["why"].as_str());
+        let why = why.find(|why| why.contains("of the same 64 KiB")).expect("a sentence");
+        why.split_once("By the running profile, ").map(|(_, by)| by.to_owned())
+    };
+    let said = keepers("prof:1,prof_rate:16KiB").expect("a sentence");
+    let number = said.strip_prefix("blocks from ").and_then(|said| said.split(' ').next());
+    assert!(number.and_then(|number| number.parse().ok()).is_some_and(|n: u32| n < 10), "{said}");
+    assert_eq!(keepers("prof:0"), None);
+}
+
 /// The next line that a program prints.
 fn line(running: &mut Running) -> String {
     let out = running.0.stdout.as_mut().expect("a pipe");

@@ -9,6 +9,7 @@ use masu_watch::process::ran;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::keepers::{Keepers, keepers};
 use crate::bytes::Bytes;
 
 /// One piece of advice.
@@ -34,17 +35,19 @@ const MAIN: f64 = 0.01;
 pub fn explain(process: u32) -> Result<(Account, Vec<Advice>), Error> {
     let before = ran(process);
     let account = masu_inspect::explain(process)?;
-    let advice = of(&account, ran(process) != before);
+    let is_active = ran(process) != before;
+    let advice = of(&account, is_active, keepers(process));
     Ok((account, advice))
 }
 
 /// Returns what is worth a sentence. An active process has just run.
-fn of(account: &Account, is_active: bool) -> Vec<Advice> {
+fn of(account: &Account, is_active: bool, keepers: Option<Keepers>) -> Vec<Advice> {
     let all = [
-        live, spans, held, ends, huge_pages, locked, tables, profile, guards, hooked, anonymous,
-        brk, programs, stacks, shared, swapped,
+        live, held, ends, huge_pages, locked, tables, profile, guards, hooked, anonymous, brk,
+        programs, stacks, shared, swapped,
     ];
     let mut advice: Vec<_> = all.iter().filter_map(|judge| judge(account)).collect();
+    advice.extend(spans(account, keepers));
     let can_purge = is_active || account.going_back.background;
     advice.extend(going(account, can_purge));
     advice.extend(hardened(account, can_purge));
@@ -109,13 +112,20 @@ fn live(account: &Account) -> Option<Advice> {
     )
 }
 
-fn spans(account: &Account) -> Option<Advice> {
+fn spans(account: &Account, keepers: Option<Keepers>) -> Option<Advice> {
     let bytes = sum(account, &[Kind::FreeInSpans]);
     let worst = account.classes.iter().max_by_key(|class| class.free_bytes)?;
     let share = worst.live as f64 / worst.capacity.max(1) as f64 * 100.0;
+    let kept = keepers.map_or(String::new(), |by| {
+        let stacks = counted(by.stacks as u64, "call stack");
+        format!(
+            " By the running profile, blocks from {stacks} keep {:.0} % of it.",
+            by.share * 100.0
+        )
+    });
     let why = format!(
         "Other blocks of the same 64 KiB are still in use, so only pages without live blocks can go back. The largest \
-         part, {}, is in blocks of {}, whose {} spans are {share:.0} % in use.",
+         part, {}, is in blocks of {}, whose {} spans are {share:.0} % in use.{kept}",
         Bytes(worst.free_bytes),
         Bytes(worst.size),
         worst.spans
@@ -395,7 +405,7 @@ mod tests {
 
     /// The only advice.
     fn only(account: &Account) -> Advice {
-        let all = of(account, false);
+        let all = of(account, false, None);
         let [advice] = &all[..] else { panic!("{all:?}") };
         advice.clone()
     }
@@ -415,11 +425,13 @@ mod tests {
             vec![class(9344, 100, 104 << 10, 0), class(1024, 300, 300 << 10, 200 << 10)];
         (account.medium_blocks, account.huge_blocks) = (1, 1);
         account.allocated = 200 << 20;
-        let all = of(&account, false);
+        let keepers = Keepers { stacks: 14, share: 0.97 };
+        let all = of(&account, false, Some(keepers));
         let [live, free] = &all[..] else { panic!("{all:?}") };
         let said = "mainly 300 blocks of up to 1 KiB (300 KiB). 200 MiB more of its blocks are not resident.";
         assert!(live.why.contains(said), "{live:?}");
         assert!(free.why.contains("The largest part, 200 KiB, is in blocks of 1 KiB"), "{free:?}");
+        assert!(free.why.ends_with("blocks from 14 call stacks keep 97 % of it."), "{free:?}");
     }
 
     #[test]
@@ -455,7 +467,7 @@ mod tests {
         for kind in [Kind::DirtyPages, Kind::FreeHardened] {
             let mut account = account(&[(kind, 60 << 20)]);
             assert!(!only(&account).todo.contains("masu purge"), "{account:?}");
-            assert!(of(&account, true)[0].todo.contains("`masu purge -p 7`"), "{account:?}");
+            assert!(of(&account, true, None)[0].todo.contains("`masu purge -p 7`"), "{account:?}");
             account.going_back.background = true;
             assert!(only(&account).todo.contains("`masu purge -p 7`"), "{account:?}");
         }
