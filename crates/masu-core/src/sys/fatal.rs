@@ -40,15 +40,16 @@ pub fn abort() -> ! {
         // SAFETY: the kernel reads an action.
         unsafe { syscall(nr::RT_SIGACTION, arguments) };
     }
+    #[cfg(miri)]
+    std::process::abort();
     // SAFETY: ends the process, if signals cannot.
+    #[cfg(not(miri))]
     unsafe {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        #[cfg(target_arch = "x86_64")]
         core::arch::asm!("ud2", options(noreturn));
-        #[cfg(all(target_arch = "aarch64", not(miri)))]
+        #[cfg(target_arch = "aarch64")]
         core::arch::asm!("udf #0", options(noreturn));
-        #[cfg(all(target_arch = "riscv64", not(miri)))]
+        #[cfg(target_arch = "riscv64")]
         core::arch::asm!("unimp", options(noreturn));
-        #[cfg(miri)]
-        std::process::abort()
     }
 }
