@@ -215,7 +215,7 @@ const ROWS: &[(Family, &[&str], How)] = {
         (
             Mimalloc,
             &["GUARDED_*", "UNSAFE_GUARDED_*"],
-            Nothing("guarded blocks are chosen among all small ones, and end at the end of a page"),
+            Nothing("guarded blocks are chosen among all small ones, and touch a guard at one end, drawn at random"),
         ),
         (Mimalloc, &["PROFILE_*"], Missing(PROFILE)),
         (
