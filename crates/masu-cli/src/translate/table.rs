@@ -57,7 +57,7 @@ const ONE: [&str; 2] = ["1", "0"];
 
 const POOL: &str = "memory comes from one pool, and what one thread frees serves all threads";
 const CACHES: &str =
-    "caches adapt to the thread; MASU_RUN_CACHE bounds its cache of blocks of 16 KiB to 1 MiB";
+    "caches adapt to each thread; MASU_RUN_CACHE bounds those of blocks of 16 KiB to 1 MiB";
 const AT_ONCE: &str = "memory is returned at once, not lazily";
 const BY_TIME: &str = "memory is returned by its age (MASU_DECAY), wherever it lies";
 const NO_RESERVE: &str =
