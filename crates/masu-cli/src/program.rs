@@ -99,7 +99,10 @@ pub fn interpreter(path: &Path) -> Result<PathBuf, Failure> {
             next
         };
     }
-    Err(Failure::new(NOT_EXECUTABLE, format!("`{}`: too many #! lines in a row", path.display())))
+    Err(Failure::new(NOT_EXECUTABLE, format!("`{}`: too many #! lines in a row", path.display()))
+        .remedy(
+            "its interpreter is a script, and so is that one's: name a program in the first line",
+        ))
 }
 
 /// A `#!` line.

@@ -287,7 +287,9 @@ fn mistakes_are_refused_before_the_command_begins() {
         let said = fixture.refused(masu().args(["watch", option, "-", "--", "echo", "ran"]), 2);
         assert_eq!(
             said,
-            format!("masu: {option}: `-` is not a file; the chart is on stdout already\n")
+            format!(
+                "masu: {option}: `-` is not a file; the chart is on stdout already\n  name a file in place of `-`\n"
+            )
         );
     }
     for (words, ways) in

@@ -58,7 +58,8 @@ fn named(text: &str) -> Result<Arm, Failure> {
         return installed(path);
     }
     if path.is_empty() {
-        return Err(Failure::new(USAGE, format!("--against: `{text}` names no file")));
+        return Err(Failure::new(USAGE, format!("--against: `{text}` names no file"))
+            .remedy("as in: --against NAME=/path/to/lib.so"));
     }
     let path = Path::new(path);
     let found = library::at(path, "--against")?;

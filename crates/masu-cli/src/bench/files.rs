@@ -38,6 +38,7 @@ impl<'o> Files<'o> {
         for path in paths {
             let is_new = writable::reserve(path).map_err(|error| {
                 Failure::new(USAGE, format!("cannot write `{}`: {error}", path.display()))
+                    .remedy("name a file in a directory that exists and is writable")
             })?;
             if is_new {
                 files.made.push(path);

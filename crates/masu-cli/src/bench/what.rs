@@ -52,7 +52,8 @@ const FULL: Amount = Amount { rounds: 7, time: None, warm_mib: 2048, callgrind_s
 /// Reads the command line.
 pub fn to_measure(order: &Bench, library: &Library) -> Result<What, Failure> {
     match (&order.suite, order.command.is_empty()) {
-        (Some(_), false) => Err(Failure::new(USAGE, "--suite and a command cannot be combined")),
+        (Some(_), false) => Err(Failure::new(USAGE, "--suite and a command cannot be combined")
+            .remedy("leave one of them out: a suite brings its own programs")),
         (Some(names), true) => suite(names),
         (None, false) => command(order, library),
         (None, true) => Err(Failure::new(USAGE, "nothing to measure: name a command, or --suite")

@@ -92,7 +92,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     for (option, file) in [("--html", &order.html), ("--svg", &order.svg)] {
         if file.as_deref() == Some(Path::new("-")) {
             let problem = format!("{option}: `-` is not a file; the chart is on stdout already");
-            return Err(Failure::new(USAGE, problem));
+            return Err(Failure::new(USAGE, problem).remedy("name a file in place of `-`"));
         }
         file.iter().try_for_each(|file| check(option, file))?;
     }

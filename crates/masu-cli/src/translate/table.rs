@@ -215,7 +215,9 @@ const ROWS: &[(Family, &[&str], How)] = {
         (
             Mimalloc,
             &["GUARDED_*", "UNSAFE_GUARDED_*"],
-            Nothing("guarded blocks are chosen among all small ones, and touch a guard at one end, drawn at random"),
+            Nothing(
+                "guarded blocks are chosen among all small ones, and touch a guard at one end, drawn at random",
+            ),
         ),
         (Mimalloc, &["PROFILE_*"], Missing(PROFILE)),
         (
