@@ -116,7 +116,7 @@ Configuration keys with their defaults (size: 512KiB, 4MiB; time: 500ms, 2s, nev
   background_thread:auto  auto, on, off
   run_cache:1MiB          freed medium blocks that each thread caches
   huge_cache:1GiB         freed huge blocks kept until they decay
-  retain_full:32          full spans a thread keeps once other threads allocate too
+  retain_full:32          full 64 KiB spans a thread keeps once others allocate too
   huge_pages:1            back growing heaps and filled blocks with 2 MiB pages
   huge_pages_from:32MiB   memory in use above which a growing heap gets 2 MiB pages
   populate:0              fault memory in when it is taken from the system

@@ -55,7 +55,7 @@ Paths:
   /healthz                         ok, while the exporter runs
   /                                the processes, with links
 
-To read other users' processes, it needs root, or CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+Only root, or CAP_SYS_PTRACE with CAP_DAC_READ_SEARCH, can read other users' processes.
 docs/watch-a-fleet.md (in share/doc/masu or in the sources) lists the metrics.
 
 Exit codes:
