@@ -40,16 +40,17 @@ fn judge(path: PathBuf, option: &str) -> Result<Library, Failure> {
         )
         .remedy(format!("link it to a path without them and name that one with {option}")));
     }
-    let elf = match Elf::read(&path) {
-        Ok(elf) => elf,
-        Err(Unreadable::Closed(error)) => return Err(reject(format!("cannot be opened: {error}"))),
-        Err(Unreadable::NotElf) => return Err(reject("is not a shared library".into())),
-        Err(Unreadable::Damaged(error)) => return Err(reject(format!("is damaged: {error}"))),
+    let why = match Elf::read(&path) {
+        Ok(elf) if elf.exported.iter().any(|name| name == "malloc") => {
+            return Ok(Library { path, elf });
+        }
+        Ok(_) => "is not an allocator: it defines no malloc".into(),
+        Err(Unreadable::Closed(error)) => format!("cannot be opened: {error}"),
+        Err(Unreadable::NotElf) => "is not a shared library".into(),
+        Err(Unreadable::Damaged(error)) => format!("is damaged: {error}"),
     };
-    if !elf.exported.iter().any(|name| name == "malloc") {
-        return Err(reject("is not an allocator: it defines no malloc".into()));
-    }
-    Ok(Library { path, elf })
+    Err(reject(why)
+        .remedy(format!("{option} takes an allocator's shared library, such as libmasu.so")))
 }
 
 /// Makes a path absolute, because the program may change its directory before it starts others;

@@ -63,7 +63,9 @@ fn statistics(order: &Run) -> Result<Vec<(OsString, OsString)>, Failure> {
     let length = masu_core::stats_path(name, process::id(), &mut expanded);
     File::create(OsStr::from_bytes(&expanded[..length])).map_err(|error| {
         let problem = format!("--stats: `{}` cannot be written: {error}", file.display());
-        Failure::new(USAGE, problem).remedy("--stats=FILE names a file, --stats alone is stderr")
+        Failure::new(USAGE, problem).remedy(
+            "--stats=FILE takes a file in a directory that exists and is writable; --stats alone is stderr",
+        )
     })?;
     let path = if name == b"stderr" { Path::new("./stderr") } else { file };
     variables.push(("MASU_STATS_FILE".into(), path.into()));

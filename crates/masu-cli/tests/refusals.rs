@@ -223,9 +223,12 @@ fn libraries_that_cannot_be_preloaded() {
     let none = said(&fixture.path("none.so"));
     assert!(none.starts_with("masu: `none.so` cannot be opened: No such file"), "{none}");
     let other = fixture.cc("libother.so", &["-shared", "-fPIC"], "int other;");
-    assert_eq!(said(&other), "masu: `libother.so` is not an allocator: it defines no malloc\n");
+    let takes = "  --lib takes an allocator's shared library, such as libmasu.so\n";
+    let no_malloc = "masu: `libother.so` is not an allocator: it defines no malloc\n";
+    assert_eq!(said(&other), format!("{no_malloc}{takes}"));
     fs::write(fixture.path("text"), "text").unwrap();
-    assert_eq!(said(&fixture.path("text")), "masu: `text` is not a shared library\n");
+    let text = said(&fixture.path("text"));
+    assert_eq!(text, format!("masu: `text` is not a shared library\n{takes}"));
     let spaced = fixture.path("my lib.so");
     fs::copy(fixture.witness(), &spaced).unwrap();
     insta::assert_snapshot!(said(&spaced), @r"
