@@ -215,9 +215,7 @@ const ROWS: &[(Family, &[&str], How)] = {
         (
             Mimalloc,
             &["GUARDED_*", "UNSAFE_GUARDED_*"],
-            Nothing(
-                "guarded blocks are chosen among all small ones, and touch a guard at one end, drawn at random",
-            ),
+            Nothing("guarded blocks are chosen among all small ones, with a guard at either end"),
         ),
         (Mimalloc, &["PROFILE_*"], Missing(PROFILE)),
         (
