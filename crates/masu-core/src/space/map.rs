@@ -172,8 +172,13 @@ pub fn renew(unit: u32, n: usize) -> bool {
     // SAFETY: units of a range that the caller took out (invariant 6 of `space`), or of a live one that holds
     // nothing there.
     let done = unsafe { mem::map_over(at, len) }.is_ok();
-    if done && Window::of(unit) == Window::Chunks {
-        mem::forbid_huge(at, len);
+    if done {
+        // The kernel fills fresh mappings of a program that locks all memory to come (`MCL_FUTURE`).
+        // SAFETY: as above.
+        unsafe { mem::discard(at, len) };
+        if Window::of(unit) == Window::Chunks {
+            mem::forbid_huge(at, len);
+        }
     }
     done
 }

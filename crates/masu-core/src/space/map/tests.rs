@@ -1,4 +1,4 @@
-//! Windows that meet other mappings where they would grow.
+//! Windows that meet other mappings where they would grow, and ranges whose pages go back.
 
 use super::super::{Locked, RangeState, address, record};
 use super::*;
@@ -44,4 +44,38 @@ fn chunks_jump_over_what_is_not_the_engines() {
         assert!(region::limit() > taken * CHUNK);
         assert!(!record(taken as u32).is_live());
     });
+}
+
+/// The kernel fills the fresh mapping of such a process at once.
+#[test]
+fn a_range_of_several_mappings_gives_its_pages_back_in_a_process_that_locks_its_memory() {
+    unsafe extern "C" {
+        fn mlockall(flags: i32) -> i32;
+    }
+    const MCL_FUTURE: i32 = 2;
+    alone!(
+        a_range_of_several_mappings_gives_its_pages_back_in_a_process_that_locks_its_memory,
+        || {
+            let space = Locked::lock();
+            let unit = space.take_fresh(2, 1, 0).expect("room");
+            let (at, len) = (address(unit), 2 * UNIT_BYTES);
+            // SAFETY: a number; and the test's own range.
+            unsafe {
+                // Before Linux 5.18 locked pages stay.
+                if mlockall(MCL_FUTURE) != 0
+                    || mem::map_over(at, len).is_err()
+                    || !mem::discard(at, len)
+                {
+                    return;
+                }
+                (at as *mut u8).write_bytes(1, len);
+            }
+            record(unit).dirty.set(len);
+            record(unit).set_apart(1);
+            assert!(clean(unit));
+            for page in (at..at + len).step_by(4096) {
+                assert!(!mem::is_resident(page));
+            }
+        }
+    );
 }
