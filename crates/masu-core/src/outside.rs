@@ -174,7 +174,7 @@ pub enum Place {
     HardenedCaches,
     /// How many of them are accessible.
     HardenedCachesOpen,
-    /// Bytes of its regions that are accessible.
+    /// Bytes of its regions that are accessible, and of the kept pages of freed large blocks.
     HardenedOpened,
     /// Its free bytes that have not gone back.
     HardenedDirty,

@@ -58,7 +58,7 @@ pub static HEAPS: Place = Place::new();
 /// A part of all addresses, as a power of two, within which the place of other records is drawn.
 const DRAWN_SHIFT: u32 = 8;
 
-/// Bytes that are accessible for slabs.
+/// Bytes that are accessible for slabs, and those of the kept pages of freed large blocks.
 pub static OPENED: AtomicUsize = AtomicUsize::new(0);
 
 /// The place that an address lies in.

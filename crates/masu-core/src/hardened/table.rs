@@ -4,7 +4,7 @@
 use super::entry::{Entry, KEPT_LONGEST, Kept, LIVE, Range};
 use super::filled::Filled;
 use super::options;
-use super::place::map_records;
+use super::place::{OPENED, map_records};
 use super::random::Stream;
 use super::spares::Spares;
 use crate::ledger;
@@ -273,7 +273,9 @@ impl Table {
 
     fn count_kept(&mut self, bytes: isize) {
         self.kept_bytes = self.kept_bytes.wrapping_add_signed(bytes);
-        ledger::DIRTY_HARDENED.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        for account in [&ledger::DIRTY_HARDENED, &OPENED] {
+            account.fetch_add(bytes.cast_unsigned(), Ordering::Relaxed);
+        }
     }
 
     /// Takes kept pages that were there when the last tick came, or any.

@@ -465,6 +465,27 @@ fn empty_slabs_give_their_pages_back() {
 }
 
 #[test]
+fn kept_pages_of_freed_large_blocks_are_mapped() {
+    alone!(kept_pages_of_freed_large_blocks_are_mapped, || {
+        assert!(start(&OPTIONS));
+        let all: Vec<_> = (0..8).map(|_| block_of(1 << 20)).collect();
+        let before = usage();
+        for p in all {
+            // SAFETY: a live block, with its own length.
+            unsafe {
+                p.write_bytes(1, 1 << 20);
+                assert_eq!(freed(free(p, 0)), Some(1 << 20));
+            }
+        }
+        let dirty = ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
+        assert!(dirty >= 4 << 20, "{dirty}");
+        assert!(usage().mapped >= usage().resident + dirty);
+        purge(true);
+        assert_eq!(usage().mapped, before.mapped - (8 << 20));
+    });
+}
+
+#[test]
 fn with_few_addresses_regions_are_shorter() {
     alone!(with_few_addresses_regions_are_shorter, || {
         // The first calls find out what the kernel can guard, and map the table.
