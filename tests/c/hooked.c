@@ -1,15 +1,18 @@
-/* Blocks in memory that the program provides itself: 100 of 100 bytes, 10 of 100,000, one of 5 MiB. */
+/* Blocks in memory that the program provides itself: 100 of 100 bytes, 10 of 100,000, one of 5 MiB. With FREES the last
+   one is free again. */
 #include <jemalloc/jemalloc.h>
 #include <stdio.h>
 #include <string.h>
 
 static extent_hooks_t hooks;
 
-static void fill(unsigned arena, int blocks, size_t size) {
+static void *fill(unsigned arena, int blocks, size_t size) {
+    void *block = NULL;
     for (int i = 0; i < blocks; i++) {
-        void *block = mallocx(size, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
+        block = mallocx(size, MALLOCX_ARENA(arena) | MALLOCX_TCACHE_NONE);
         if (block) memset(block, 1, size);
     }
+    return block;
 }
 
 int main(void) {
@@ -21,7 +24,11 @@ int main(void) {
     if (mallctl("arenas.create", &arena, &number, &own, sizeof own)) return 2;
     fill(arena, 100, 100);
     fill(arena, 10, 100000);
-    fill(arena, 1, 5 << 20);
+    void *last = fill(arena, 1, 5 << 20);
+#ifdef FREES
+    dallocx(last, 0);
+#endif
+    (void)last;
     puts("ready");
     fflush(stdout);
     return getchar() == 0;

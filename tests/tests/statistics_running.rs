@@ -89,13 +89,24 @@ fn of_one_with_guarded_blocks() {
     is_within(&seen, "metadata", 500 << 10, 4 << 20);
 }
 
+fn hooked(define: &str) -> Program {
+    let include = masu_tests::workspace().join("crates/libmasu/include/masu/compat");
+    let door = library().expect("masu is a library");
+    Compile::c("c/hooked.c").flag(define).flag("-I").flag(include).file(door).build()
+}
+
+#[test]
+fn free_memory_of_extent_hooks_is_dirty() {
+    let program = || hooked("-DFREES");
+    let same = [&SUMS[..], &["dirty"]].concat();
+    let Some(seen) = statistics_of(&program, Some("decay:never"), &same) else { return };
+    is_within(&seen, "dirty", 5 << 20, 7 << 20);
+    is_within(&seen, "resident", (6 << 20) + 1_000_000, 9 << 20);
+}
+
 #[test]
 fn of_one_with_extent_hooks() {
-    let include = masu_tests::workspace().join("crates/libmasu/include/masu/compat");
-    let program = || {
-        let door = library().expect("masu is a library");
-        Compile::c("c/hooked.c").flag("-I").flag(&include).file(door).build()
-    };
+    let program = || hooked("-DKEEPS");
     let same = [&SUMS[..], &["hooked"]].concat();
     let Some(seen) = statistics_of(&program, None, &same) else { return };
     // The account has it, too.

@@ -72,7 +72,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<Flow>)
     let (mut small, mut spans, mut abandoned) = (0, 0, 0);
     let (mut counters, mut cached) = ([0; COUNTERS], 0);
     let (mut of_heaps, mut of_caches) = (Vec::new(), Vec::new());
-    let mut hooked = [0; 3];
+    let mut hooked = [0; 4];
     if engine.base != 0 {
         let tables = Tables::read(memory, engine)?;
         for granule in 0..tables.granules() {
@@ -105,21 +105,27 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<Flow>)
             memory.filled_records(engine.base - l.arenas_below, f.arenas, l.arena_stride)?;
         for heap in arenas.chunks_exact(l.arena_stride as usize) {
             count(engine, &heap[l.arena_inner as usize..], &mut counters);
-            let places = [l.arena_hooked_live, l.arena_hooked_used, l.arena_hooked_mapped];
+            let places = [
+                l.arena_hooked_live,
+                l.arena_hooked_used,
+                l.arena_hooked_mapped,
+                l.arena_hooked_dirty,
+            ];
             for (sum, place) in hooked.iter_mut().zip(places) {
                 *sum += u64_at(heap, place);
             }
         }
     }
     let hardened = hardened::usage(memory, engine)?;
-    let [hooked_live, hooked, hooked_mapped] = hooked;
+    let [hooked_live, hooked, hooked_mapped, hooked_dirty] = hooked;
     let (guarded, profile) = (word(Place::GuardPages)?, engine.profile_used(memory)?);
     let span = |(from, to): (u64, u64)| to - from;
     let metadata = f.tables + word(Place::HookTables)? + span(engine.guard_records()) + profile;
     let active = f.spans + f.runs + f.huge + hardened.resident + hooked + guarded;
     let mapped =
         engine.mapped + hardened.mapped + hooked_mapped + span(engine.guarded()) + metadata;
-    let resident = (active + f.dirty + metadata).min(mapped);
+    let dirty = f.dirty + hooked_dirty;
+    let resident = (active + dirty + metadata).min(mapped);
     let small = small + hooked_live + word(Place::GuardLive)?;
     let [refills, refilled, fresh, adopted, claimed, remote, medium] = counters;
     let statistics = vec![
@@ -129,7 +135,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> Result<(Statistics, Option<Flow>)
         ("mapped", mapped),
         ("retained", mapped - resident),
         ("metadata", metadata),
-        ("dirty", f.dirty),
+        ("dirty", dirty),
         ("thread_cached", cached),
         ("hooked", hooked),
         ("guarded", guarded),

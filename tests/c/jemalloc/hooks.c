@@ -842,9 +842,12 @@ CASE(hook_memory_counts_in_the_figures) {
     CHECK(WRITE("epoch", epoch) == 0, "epoch");
     READ(with_number(name, "stats.arenas.", arena, ".pdirty"), &value);
     CHECK(value == (20 << 20) / PAGE, "%zu", value);
+    READ("stats.arenas.4096.pdirty", &value);
+    CHECK(value >= (20 << 20) / PAGE, "%zu", value);
     size_t active, resident, mapped;
     READ("stats.active", &active);
     READ("stats.resident", &resident);
+    CHECK(resident >= active + (20 << 20), "%zu, %zu", active, resident);
     READ("stats.mapped", &mapped);
     CHECK(active <= resident && resident <= mapped, "%zu, %zu, %zu", active, resident, mapped);
     // Limits apply to memory from hooks too.

@@ -351,8 +351,6 @@ pub fn figures(arena: usize) -> Stats {
         let Some(heap) = heap(number).filter(|_| is_rest || number == arena) else { continue };
         let of = heap.stats();
         let (hooked, used, dirty) = heap.hook_memory();
-        // The sums of the whole process leave out free pages of hook memory.
-        let dirty = if is_rest { 0 } else { dirty };
         for (figure, of) in [
             (&mut sum.allocated, of.allocated),
             (&mut sum.active, of.active),

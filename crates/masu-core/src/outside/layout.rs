@@ -276,6 +276,8 @@ layout! {
     arena_hooked_used = Arena::MEMORY_AT + Hooked::FIELDS[1],
     /// Bytes of all that it has.
     arena_hooked_mapped = Arena::MEMORY_AT + Hooked::FIELDS[2],
+    /// Bytes of its free pages that may be resident.
+    arena_hooked_dirty = Arena::MEMORY_AT + Hooked::FIELDS[4],
     /// The record of its first chunk of hook memory; 0 if it has none.
     arena_hooked_chunks = Arena::MEMORY_AT + Hooked::FIELDS[3],
     /// Bytes of such a record.

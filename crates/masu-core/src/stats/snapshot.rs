@@ -29,7 +29,7 @@ pub fn read() -> Stats {
     s.allocated = small + run::pool::used_bytes().saturating_sub(s.thread_cached) + h.live;
     s.active = ledger::pages() + h.live;
     s.dirty = run::pool::dirty_bytes() + h.dirty;
-    let (hooked_live, hooked_used, hooked) = heap::arena::hooked::usage();
+    let [hooked_live, hooked_used, hooked, hooked_dirty] = heap::arena::hooked::usage();
     s.allocated += hooked_live;
     s.active += hooked_used;
     s.hooked = hooked_used;
@@ -40,7 +40,7 @@ pub fn read() -> Stats {
     let hardened = hardened::usage();
     s.allocated += hardened.live;
     s.active += hardened.resident;
-    s.dirty += ledger::DIRTY_HARDENED.load(Ordering::Relaxed);
+    s.dirty += ledger::DIRTY_HARDENED.load(Ordering::Relaxed) + hooked_dirty;
     s.profile = prof::used_bytes();
     s.metadata =
         ledger::tables() + heap::arena::hooked::mapped_bytes() + guarded.records + s.profile;

@@ -79,6 +79,6 @@ pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> 
 
 /// The bytes that all blocks in use can have at most, for a profile's peak.
 pub(super) fn most() -> u64 {
-    let hooked = if hooked::mapped_bytes() == 0 { 0 } else { hooked::usage().1 };
+    let hooked = if hooked::mapped_bytes() == 0 { 0 } else { hooked::usage()[1] };
     (ledger::in_blocks() + guard::usage().pages + hooked) as u64
 }

@@ -52,6 +52,8 @@ pub struct Chunk {
     pub at: Cell<usize>,
     /// Bytes of the huge block that begins here, else 0.
     pub bytes: Cell<usize>,
+    /// What its heap last counted of its free pages that may be resident, in bytes.
+    pub counted: Cell<usize>,
     /// Pages not in use.
     pub unused: Cell<usize>,
     /// No range of unused pages is longer.
@@ -156,6 +158,7 @@ impl Chunk {
         self.pages.set(None);
         self.at.set(at);
         self.bytes.set(0);
+        self.counted.set(0);
         self.unused.set(UNITS);
         self.longest.set(UNITS);
         self.kept.set(0);

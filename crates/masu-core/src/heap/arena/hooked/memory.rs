@@ -17,6 +17,7 @@ use super::records::Records;
 use super::request::{Run, Want};
 use super::span::{Span, Spans, Wrong};
 use crate::features;
+use crate::lock::change;
 use crate::region::{CHUNK, UNITS_PER_GRANULE};
 use crate::run::UNITS;
 use crate::size_class::{LAST_CLASS, UNIT};
@@ -30,10 +31,11 @@ use core::sync::atomic::AtomicPtr;
 pub struct Memory {
     hooks: AtomicPtr<Hooks>,
     arena: AtomicU32,
-    /// Bytes of live blocks, of pages in use, of all chunks.
+    /// Bytes of live blocks, of pages in use, of all chunks, and of free pages that may be resident.
     pub live: AtomicUsize,
     pub used: AtomicUsize,
     pub mapped: AtomicUsize,
+    pub dirty: AtomicUsize,
     /// When the heap last looked whether something has decayed.
     pub looked: AtomicU64,
     /// Whether a thread purges, joins extents or destroys.
@@ -64,13 +66,14 @@ fn queue(chunk: &Chunk) -> &Links<Chunk> {
 }
 
 impl Memory {
-    /// Where the bytes of live blocks, of pages in use and of all chunks are counted, and where the first chunk is, for
-    /// `outside`.
-    pub const FIELDS: [usize; 4] = [
+    /// Where the bytes of live blocks, of pages in use and of all chunks are counted, where the first chunk is, and where
+    /// free bytes that may be resident are counted, for `outside`.
+    pub const FIELDS: [usize; 5] = [
         offset_of!(Memory, live),
         offset_of!(Memory, used),
         offset_of!(Memory, mapped),
         offset_of!(Memory, all) + List::<Chunk>::FRONT,
+        offset_of!(Memory, dirty),
     ];
 
     /// No hooks and no memory.
@@ -81,6 +84,7 @@ impl Memory {
             live: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
             mapped: AtomicUsize::new(0),
+            dirty: AtomicUsize::new(0),
             looked: AtomicU64::new(0),
             busy: Cell::new(false),
             changing: Cell::new(Extent::NONE),
@@ -167,6 +171,7 @@ impl Memory {
             self.free.remove(chunk);
         }
         self.mapped.fetch_sub(CHUNK, Ordering::Relaxed);
+        change(&self.dirty, chunk.counted.get().wrapping_neg());
         chunk.end(&self.records);
     }
 
@@ -242,7 +247,7 @@ impl Memory {
             mark(&pages.zero, first, n, false);
             decommitted = !pages.decommitted.none(first, n);
         }
-        if chunk.next_dirty(0).is_none() {
+        if self.count_dirty(chunk) == 0 {
             self.queue.remove(chunk);
         }
         Run { chunk, first, n, zero, decommitted }
@@ -292,6 +297,7 @@ impl Memory {
         for (chunk, _, _) in run.parts() {
             chunk.drop_pages(&self.records);
             chunk.set((0, UNITS), false, false, false);
+            self.count_dirty(chunk);
         }
     }
 
@@ -340,7 +346,7 @@ impl Memory {
         }
         chunk.freed.set(time::now_ms());
         self.queue.remove(chunk);
-        if chunk.next_dirty(0).is_some() || chunk.state.get() == State::Free {
+        if self.count_dirty(chunk) != 0 || chunk.state.get() == State::Free {
             self.queue.push_back(chunk);
         }
     }
@@ -453,21 +459,17 @@ impl Memory {
         (first, free_from(first, usize::MAX))
     }
 
-    /// Bytes of free pages that may be resident. O(chunks that have some).
+    /// Bytes of a chunk's free pages that may be resident, counted anew: they have changed.
     #[cold]
     #[inline(never)]
-    pub fn dirty(&self) -> usize {
-        let mut pages = 0;
-        let mut at = self.queue.front();
-        while let Some(chunk) = at {
-            at = self.queue.next(chunk);
-            let mut from = 0;
-            while let Some((first, n)) = chunk.next_dirty(from) {
-                pages += n;
-                from = first + n;
-            }
+    pub fn count_dirty(&self, chunk: &Chunk) -> usize {
+        let (mut bytes, mut from) = (0, 0);
+        while let Some((first, n)) = chunk.next_dirty(from) {
+            bytes += n * UNIT;
+            from = first + n;
         }
-        pages * UNIT
+        change(&self.dirty, bytes.wrapping_sub(chunk.counted.replace(bytes)));
+        bytes
     }
 }
 

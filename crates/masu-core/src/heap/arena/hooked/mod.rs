@@ -56,7 +56,7 @@ use crate::report;
 use crate::request::{Request, Source};
 use crate::size_class::{UNIT, size_of_class};
 use crate::span::Block;
-use crate::sync::Ordering;
+use crate::sync::{AtomicUsize, Ordering};
 use chunk::Chunk;
 use core::ptr::null_mut;
 use hooks::Extent;
@@ -79,20 +79,20 @@ pub fn find_block(p: *const u8) -> Option<(u32, usize)> {
     find(p).map(|chunk| (chunk.heap(), chunk.usable_size(p.addr())))
 }
 
-/// Bytes of live blocks, of pages in use and of chunks, of all heaps.
+/// Bytes of live blocks, of pages in use, of chunks, and of free pages that may be resident, of all heaps.
 #[inline(never)]
-pub fn usage() -> (usize, usize, usize) {
-    let mut sum = (0, 0, 0);
+pub fn usage() -> [usize; 4] {
+    let mut sums = [0; 4];
     if !features::HOOKS {
-        return sum;
+        return sums;
     }
     table::for_each(|heap| {
         let of = &heap.memory;
-        sum.0 += of.live.load(Ordering::Relaxed);
-        sum.1 += of.used.load(Ordering::Relaxed);
-        sum.2 += of.mapped.load(Ordering::Relaxed);
+        for (sum, of) in sums.iter_mut().zip([&of.live, &of.used, &of.mapped, &of.dirty]) {
+            *sum += of.load(Ordering::Relaxed);
+        }
     });
-    sum
+    sums
 }
 
 /// Makes all heaps' hooks take back what is free. Called on a thread of the program, outside all
@@ -155,15 +155,10 @@ impl Arena {
     }
 
     /// Bytes of hook memory that the heap has, of those in use, and of free ones that may be resident.
-    /// O(chunks that have some).
-    #[cold]
-    #[inline(never)]
-    pub fn hook_memory(&'static self) -> (usize, usize, usize) {
-        let inside = self.gate.enter();
-        let (mapped, used) = (&self.memory.mapped, &self.memory.used);
-        let dirty = self.memory.dirty();
-        self.go_out(inside);
-        (mapped.load(Ordering::Relaxed), used.load(Ordering::Relaxed), dirty)
+    pub fn hook_memory(&self) -> (usize, usize, usize) {
+        let of = &self.memory;
+        let bytes = |of: &AtomicUsize| of.load(Ordering::Relaxed);
+        (bytes(&of.mapped), bytes(&of.used), bytes(&of.dirty))
     }
 
     /// A small block; null if memory is out. Called inside the gate, which it leaves for a hook. The bytes

@@ -227,6 +227,7 @@ impl Arena {
         }
         let inside = self.gate.enter();
         let memory = &self.memory;
+        memory.count_dirty(chunk);
         match chunk.state.get() {
             State::Busy => {
                 chunk.state.set(State::Free);
