@@ -127,6 +127,57 @@ CASE(a_helper_thread_does_not_keep_what_the_program_gives_up) {
     burst(10 << 20);
 }
 
+// Whether a helper thread is there, after a burst that calls for one.
+static int gets_a_helper(void) {
+    for (long end = now_ms() + patience(4) * 1000; now_ms() < end; sleep_ms(10)) {
+        burst(200 << 20);
+        if (tasks() != 1) return 1;
+    }
+    return 0;
+}
+
+// Run with a decay time of ten seconds. The helper thread that the child starts is one of the child's, and ends with it.
+CASE(a_helper_thread_of_a_child_of_vfork_is_followed_by_another) {
+    pid_t child = fork(); // tests whether there is one at all
+    if (child == 0) _exit(gets_a_helper() ? 0 : 1);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child, "waitpid");
+    if (status != 0) not_offered("a helper thread");
+    child = vfork();
+    if (child == 0) {
+        burst(200 << 20);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the child ended with %#x", status);
+    CHECK(gets_a_helper(), "no helper thread");
+}
+
+// A helper thread waits by futex, and a program with one thread does not.
+CASE(memory_goes_back_although_a_filter_has_killed_a_helper_thread) {
+    if (!gets_a_helper()) not_offered("a helper thread");
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_THREAD),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof code / sizeof *code, code};
+    CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs: %s", strerror(errno));
+    if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+        not_offered("a filter for all threads");
+    for (long end = now_ms() + patience(4) * 1000; tasks() != 1 && now_ms() < end;) sleep_ms(10);
+    CHECK(tasks() == 1, "the helper thread lives");
+    enum { count = 2000, size = 100000 };
+    static void *blocks[count];
+    for (int i = 0; i < count; i++) blocks[i] = memset(malloc(size), 1, size);
+    for (int i = 0; i < count; i++) free(blocks[i]);
+    for (long end = now_ms() + patience(4) * 1000; resident_kib() > 50 << 10 && now_ms() < end;) {
+        sleep_ms(50);
+        burst(20 << 20);
+    }
+    CHECK(resident_kib() <= 50 << 10, "%ld KiB are resident", resident_kib());
+}
+
 static void kill_all_but_the_documented(void) {
     static const int allowed[] = {SYS_write,   SYS_exit_group, SYS_mmap,  SYS_munmap,        SYS_madvise,
                                   SYS_mremap,  SYS_mprotect,   SYS_futex, SYS_clock_gettime, SYS_getpid,

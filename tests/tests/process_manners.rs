@@ -28,12 +28,26 @@ masu_tests::cases! {
     three_seconds_of_bursts,
     no_burst_starts_a_thread_when_told_so,
     a_helper_thread_does_not_keep_what_the_program_gives_up,
+    a_helper_thread_of_a_child_of_vfork_is_followed_by_another,
+    memory_goes_back_although_a_filter_has_killed_a_helper_thread,
 }
 
 #[test]
 fn a_helper_thread_does_not_keep_what_the_program_gives_up() {
     let run = case(program(), "a_helper_thread_does_not_keep_what_the_program_gives_up");
     check_offered(run.env("MASU_CONF", "background_thread:on,decay:10s").run());
+}
+
+#[test]
+fn a_helper_thread_of_a_child_of_vfork_is_followed_by_another() {
+    let run = case(program(), "a_helper_thread_of_a_child_of_vfork_is_followed_by_another");
+    check_offered(run.env("MASU_CONF", "background_thread:on,decay:10s").run());
+}
+
+#[test]
+fn memory_goes_back_although_a_filter_has_killed_a_helper_thread() {
+    let run = case(program(), "memory_goes_back_although_a_filter_has_killed_a_helper_thread");
+    check_offered(run.env("MASU_CONF", "background_thread:on").run());
 }
 
 /// With a decay time of ten seconds it is there for as long as the case looks.

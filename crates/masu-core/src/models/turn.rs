@@ -3,7 +3,7 @@
 //! ```text
 //!  maker: debt += 1 ─▶ take_up ─┬─ taken by another ─▶ leave it to it
 //!                               └─ taken by me ──────▶ payer
-//!  payer: pay all ─▶ lay_down ─┬─ no debt ─▶ gone
+//!  payer: pay all ─▶ lay_down ─┬─ no debt ─▶ gone, which the kernel writes
 //!                              └─ debt ────▶ payer
 //! ```
 //!
@@ -35,7 +35,7 @@ impl World {
 
     fn owe(&self) {
         self.debt.fetch_add(1, Ordering::Relaxed);
-        if self.turn.take_up() {
+        if self.turn.take_up(thread::yield_now) {
             self.pay();
         }
     }
@@ -46,7 +46,7 @@ impl World {
             // SAFETY: the payer is alone, as the checker sees.
             self.paid.with_mut(|sum| unsafe { *sum += paid });
             if self.turn.lay_down(|| self.debt.load(Ordering::Relaxed) != 0) {
-                return;
+                return self.turn.release();
             }
         }
     }
@@ -63,7 +63,7 @@ impl World {
 fn no_debt_is_left_when_the_payer_has_gone() {
     check(None, || {
         let world = World::new();
-        assert!(world.turn.take_up());
+        assert!(world.turn.take_up(thread::yield_now));
         let payer = thread::spawn({
             let world = world.clone();
             move || world.pay()
@@ -78,7 +78,7 @@ fn no_debt_is_left_when_the_payer_has_gone() {
 fn two_makers_of_debts_and_a_payer() {
     check(2, || {
         let world = World::new();
-        assert!(world.turn.take_up());
+        assert!(world.turn.take_up(thread::yield_now));
         let payer = thread::spawn({
             let world = world.clone();
             move || world.pay()

@@ -4,14 +4,15 @@
 //! locks, and touches nothing of the C library and no thread-local state. At most one exists.
 //!
 //! The thread has the [`Turn`] from its start, so that no debt is forgotten between a free that
-//! makes one and a thread that is about to end. The kernel clears `TID` when the thread no longer
-//! uses its stack, which the next one reuses.
+//! makes one and a thread that is about to end. The kernel makes the turn free when the thread no longer
+//! uses its stack, which the next one reuses: also when a filter of system calls has killed it, or when it belonged to
+//! a child of `vfork`, with which it ends.
 //!
 //! The kernel gives it the credentials of the thread that starts it. If the process gives some up, it ends at its next
 //! look, four times a second, and the next one has what is left ([`credentials`]).
 //!
 //! Invariants:
-//! 1. a thread that has the turn, and sees that `TID` is 0, has both stacks to itself.
+//! 1. a thread that has taken up the turn has both stacks to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
 use crate::clock;
@@ -25,7 +26,6 @@ use crate::turn::Turn;
 use core::cell::UnsafeCell;
 
 pub static TURN: Turn = Turn::new();
-static TID: AtomicU32 = AtomicU32::new(0);
 pub static STARTS: AtomicU64 = AtomicU64::new(0);
 
 const STACK: usize = 32 << 10;
@@ -58,7 +58,7 @@ pub fn starts() -> u64 {
     STARTS.load(Ordering::Relaxed)
 }
 
-/// When the kernel has refused a thread: how often in a row, and until when it is not asked again.
+/// How many threads in a row the kernel has refused, or killed at once; and until when it is not asked again.
 /// Only the holder of the turn writes these.
 static REFUSALS: AtomicU32 = AtomicU32::new(0);
 static PAUSE_UNTIL: AtomicU64 = AtomicU64::new(0);
@@ -73,7 +73,7 @@ fn pause(refusals: u32) -> u64 {
     PAUSE << refusals.saturating_sub(1).min(DOUBLED)
 }
 
-/// Starts the thread if there is none. If the kernel refuses it, for a while (`RLIMIT_NPROC`) or for
+/// Starts the thread if there is none. If the kernel refuses or kills it, for a while (`RLIMIT_NPROC`) or for
 /// good (a sandbox), the pauses between two attempts get longer and longer. During a fork none starts: a child's own
 /// handler, which may come after the program's, takes the thread of the turn for one of its parent's.
 #[cold]
@@ -86,37 +86,33 @@ pub fn start() {
         return;
     }
     crate::sharing::begin();
-    if !TURN.take_up() {
-        return;
-    }
     // The previous thread has laid the turn down and is at its last instructions.
-    loop {
-        match TID.load(Ordering::Acquire) {
-            0 => break,
-            tid => futex::wait(TID.as_ptr(), tid, Some((0, MOMENT))),
-        }
+    let wait = || {
+        let (word, seen) = TURN.futex();
+        futex::wait(word, seen, Some((0, MOMENT)));
+    };
+    if !TURN.take_up(wait) {
+        return;
     }
     // Before the thread exists: the program may give some up before it runs.
     BEGAN_AS.store(credentials(), Ordering::Relaxed);
+    // As if it were refused. Once a filter has let it open files, it says that it was not.
+    let refusals = refusals.saturating_add(1);
+    PAUSE_UNTIL.store(time::now_ms() + pause(refusals), Ordering::Relaxed);
+    REFUSALS.store(refusals, Ordering::Relaxed);
     let stack = STACK_MEMORY.0.get().cast::<u8>();
-    // SAFETY: invariant 1: the turn is this thread's and `TID` is 0. `run` makes system calls only.
+    // SAFETY: invariant 1: the turn is this thread's. `run` makes system calls only.
     let started =
-        unsafe { thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TID.as_ptr()) };
+        unsafe { thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TURN.futex().0) };
     match started {
         Ok(()) => {
             STARTS.fetch_add(1, Ordering::Relaxed);
-            REFUSALS.store(0, Ordering::Relaxed);
         }
-        Err(_) => {
-            let refusals = refusals.saturating_add(1);
-            PAUSE_UNTIL.store(time::now_ms() + pause(refusals), Ordering::Relaxed);
-            REFUSALS.store(refusals, Ordering::Relaxed);
-            TURN.release();
-        }
+        Err(_) => TURN.release(),
     }
 }
 
-/// Nanoseconds between two looks at `TID`, because clearing it does not reliably wake a waiter in
+/// Nanoseconds between two looks at the turn, because the kernel does not reliably wake a waiter in
 /// time.
 const MOMENT: i64 = 50_000;
 
@@ -128,6 +124,7 @@ extern "C" fn run(_: usize) {
     let mut stalled = None;
     let (word, taken) = TURN.futex();
     pressure::is_pressed(&mut stalled);
+    REFUSALS.store(0, Ordering::Relaxed);
     collapse::begin();
     while let Some(decay) = settings::decay_ms() {
         let mut left = clock::tick_ms(decay).max(1);
@@ -139,7 +136,7 @@ extern "C" fn run(_: usize) {
             futex::wait(word, taken, Some((timeout.0 as i64, timeout.1 as i64)));
             if credentials() != BEGAN_AS.load(Ordering::Relaxed) {
                 super::give_all();
-                return TURN.release();
+                return TURN.end();
             }
             if pressure::is_pressed(&mut stalled) {
                 super::give_all();
@@ -153,13 +150,13 @@ extern "C" fn run(_: usize) {
             return;
         }
     }
-    TURN.release();
+    TURN.end();
 }
 
 /// In a fork's child the thread does not exist.
 pub fn after_fork_in_child() {
     TURN.release();
-    TID.store(0, Ordering::Relaxed);
+    REFUSALS.store(0, Ordering::Relaxed);
     crate::limit::after_fork_in_child();
 }
 
