@@ -129,7 +129,11 @@ CASE(numbers_do_what_names_do) {
         CHECK(by_name == by_number, "%s: %ld and %ld", names[n], (long)by_name, (long)by_number);
     }
     size_t mib[8], depth = 8;
-    CHECK(mallctlnametomib("no.such.name", mib, &depth) == ENOENT, "%zu", depth);
+    const char *nothings[] = {"no.such.name", "arena.3999.purge", "stats.arenas.3999.pactive",
+                              "stats.arenas.0.bins.500.curregs", "arenas.bin.500.size",
+                              "arenas.lextent.5000.size"};
+    for (size_t n = 0; n < sizeof nothings / sizeof *nothings; n++)
+        CHECK(mallctlnametomib(nothings[n], mib, &depth) == ENOENT, "%s", nothings[n]);
     size_t none[] = {9999, 1, 2}, value, length = sizeof value;
     CHECK(mallctlbymib(none, 3, &value, &length, NULL, 0) == ENOENT, "numbers of nothing");
     CHECK(mallctlbymib(none, 0, &value, &length, NULL, 0) == ENOENT, "no numbers");

@@ -65,6 +65,7 @@ pub unsafe extern "C" fn mallctlnametomib(
 ) -> c_int {
     // SAFETY: the caller passes a string.
     match names::find(unsafe { CStr::from_ptr(name) }.to_bytes()) {
+        Ok(found) if !tree::is_there(found.row, found.index) => super::call::ENOENT.0,
         Ok(found) => {
             // SAFETY: the caller passes writable places; at most `*len` numbers are written.
             unsafe {

@@ -4,7 +4,7 @@
 //! table of names ([`super::names`]) and one dispatch by row; a name that is not here is `ENOENT`,
 //! as it is in a jemalloc built without that feature (mutex counters).
 
-use super::call::{Answer, Call, EFAULT, EINVAL, ENOENT, Error};
+use super::call::{Answer, Call, EFAULT, EINVAL, ENOENT, Error, INDICES};
 use super::figures::Bin;
 use super::{arenas, caches, figures, prof, thread};
 use crate::aligned::NATURAL;
@@ -246,6 +246,18 @@ tree! { |call|
     "stats.arenas.#.bins.#.ndalloc" => figures::bin(call, |bin| bin.freed);
     "stats.arenas.#.bins.#.curregs" => figures::bin(call, |bin| bin.blocks);
     "stats.arenas.#.bins.#.curslabs" => figures::bin(call, |bin| bin.spans);
+}
+
+/// Whether the arena, the bin or the size that a name's numbers stand for has been there. Other names have no numbers, as
+/// if they were those of the first.
+pub fn is_there(row: usize, [first, second]: [usize; INDICES]) -> bool {
+    const BINS: core::ops::RangeInclusive<usize> =
+        row_of("arenas.bin.#.size")..=row_of("arenas.bin.#.nshards");
+    match row {
+        _ if BINS.contains(&row) => first < LAST_CLASS,
+        _ if row == const { row_of("arenas.lextent.#.size") } => first < EXTENTS,
+        _ => (first <= arenas::count() as usize || first == arenas::ALL) && second < LAST_CLASS,
+    }
 }
 
 /// Returns a read-only value.
