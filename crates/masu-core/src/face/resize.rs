@@ -156,7 +156,7 @@ pub unsafe fn try_grow(p: *mut u8, size: usize) -> bool {
 /// `p` must be a live block.
 pub unsafe fn resize_exact(p: *mut u8, size: usize, zeroed: bool) -> bool {
     // SAFETY: passed on.
-    found(p).is_some_and(|block| unsafe { resize(p, &block, size, zeroed) })
+    found(p).is_some_and(|block| unsafe { resize(p, &block, size, size, zeroed) })
 }
 
 /// The block that starts at `p`, for a caller that will resize it; a pointer to no block is reported.
@@ -194,7 +194,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     // SAFETY: passed on.
     let stays = unsafe {
         if exact {
-            p.addr().is_multiple_of(align) && stays_exact(p, &block, new, zeroed)
+            p.addr().is_multiple_of(align) && stays_exact(p, &block, new, size, zeroed)
         } else {
             stays(p, &block, size)
         }
@@ -204,7 +204,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
     }
     if block.kind == Kind::Huge && old > MEDIUM_MAX && new > old {
         // SAFETY: passed on: the block that was found is a live huge one.
-        return unsafe { grow_huge(p, &block, new, align, zeroed) };
+        return unsafe { grow_huge(p, &block, new, &request) };
     }
     let to = match block.heap() {
         Some(heap) => heap.alloc(size, align, false),
@@ -218,7 +218,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         free::expect_longer();
         // Programs do not expect that a block cannot shrink. A huge one still gives up what it can.
         // SAFETY: passed on.
-        unsafe { resize(p, &block, size, false) };
+        unsafe { resize(p, &block, size, size, false) };
         return p;
     }
     let fits = if exact { new } else { size };
@@ -254,26 +254,26 @@ unsafe fn stays(p: *mut u8, block: &Block, size: usize) -> bool {
     let huge = block.kind == Kind::Huge || block.bytes > MEDIUM_MAX;
     let least = if huge { MEDIUM_MAX / 2 } else { SMALL_MAX };
     // SAFETY: passed on.
-    size > least && unsafe { resize(p, block, size, false) }
+    size > least && unsafe { resize(p, block, size, size, false) }
 }
 
-/// Resizes a block where it is to exactly `new` bytes. A block that becomes another kind moves to where its
-/// size is available exactly, and a small block has one size only.
+/// Resizes a block where it is to exactly `new` bytes, for a request of `asked`. A block that becomes another kind
+/// moves to where its size is available exactly, and a small block has one size only.
 ///
 /// # Safety
 /// `p` must be a live block.
-unsafe fn stays_exact(p: *mut u8, block: &Block, new: usize, zeroed: bool) -> bool {
+unsafe fn stays_exact(p: *mut u8, block: &Block, new: usize, asked: usize, zeroed: bool) -> bool {
     let old = block.bytes;
     let alike = old > SMALL_MAX && new > SMALL_MAX && (old <= MEDIUM_MAX) == (new <= MEDIUM_MAX);
     // SAFETY: passed on.
-    new == old || alike && unsafe { resize(p, block, new, zeroed) }
+    new == old || alike && unsafe { resize(p, block, new, asked, zeroed) }
 }
 
-/// [`resize_exact`] of a block that was found.
+/// [`resize_exact`] of a block that was found, for a request of `asked` bytes: a profile counts these.
 ///
 /// # Safety
 /// `p` must be a live block.
-unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
+unsafe fn resize(p: *mut u8, block: &Block, size: usize, asked: usize, zeroed: bool) -> bool {
     let old = block.bytes;
     if old <= SMALL_MAX {
         return size <= old;
@@ -313,20 +313,21 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, zeroed: bool) -> bool {
         }
         if sampling::is_on() {
             // SAFETY: passed on: the block is still live, with its new size.
-            unsafe { sampling::counted(p, size) };
+            unsafe { sampling::counted(p, asked) };
         }
     }
     done
 }
 
-/// Moves a huge block to where it has `new` bytes, more than now; asks a second time as an allocation does.
-/// Null if memory is out; the block is then unchanged.
+/// Moves a huge block to where it has the request's bytes, `new`, more than now; asks a second time as an allocation
+/// does. Null if memory is out; the block is then unchanged.
 ///
 /// # Safety
 /// `p` must be a huge block, live, and the caller's.
 #[inline(never)]
-unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed: bool) -> *mut u8 {
+unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, request: &Request) -> *mut u8 {
     let (old, heap) = (block.bytes, block.heap());
+    let (align, zeroed) = (request.align, request.zeroed != 0);
     let grow = || {
         // SAFETY: passed on; a block that could not grow is unchanged, and may be asked for again.
         let change = || unsafe { huge::grow_by_moving(p, new, align, zeroed) };
@@ -364,7 +365,7 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, align: usize, zeroed:
         purge::on_free(old);
         if sampling::is_on() {
             // SAFETY: a block that was made just now.
-            unsafe { sampling::counted(to, new) };
+            unsafe { sampling::counted(to, request.size) };
         }
     } else if let Some(sample) = sample {
         prof::put_back(sample);

@@ -220,6 +220,30 @@ fn a_large_hardened_block_that_cannot_shrink_stays() {
     });
 }
 
+/// Also where it has whole pages.
+#[test]
+fn a_profile_counts_what_was_asked_for_of_a_block_that_grows() {
+    alone!(a_profile_counts_what_was_asked_for_of_a_block_that_grows, || {
+        let config = Config { prof: true, prof_rate: 1, ..Config::DEFAULT };
+        // SAFETY: no environment.
+        unsafe { crate::start_configured(&config, core::ptr::null(), false, false) };
+        let before = prof::totals().live;
+        let mut p = alloc_exact(100_001, 16, false);
+        for size in [150_001, 200_001, 3_000_001, 5_000_001, 50_000_001] {
+            // SAFETY: live.
+            p = unsafe { realloc_exact(p, size, 16, false) };
+            assert!(!p.is_null());
+            assert_eq!(prof::totals().live - before, size as u64);
+        }
+        // SAFETY: live.
+        p = unsafe { realloc(p, 90_000_001) };
+        assert_eq!(prof::totals().live - before, 90_000_001);
+        // SAFETY: live.
+        unsafe { dealloc(p) };
+        assert_eq!(prof::totals().live, before);
+    });
+}
+
 /// It moves to where no lock is needed.
 #[test]
 fn a_block_that_grows_while_a_fork_stands_still_counts_as_freed_once() {
