@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the library asks of the engine, in its manifest.
-const FEATURES: [&str; 4] = ["guard", "hardened", "hooks", "prof"];
+const FEATURES: [&str; 5] = ["arenas", "guard", "hardened", "hooks", "prof"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

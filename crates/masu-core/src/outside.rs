@@ -294,7 +294,7 @@ places! {
     hardened_caches_open = crate::hardened::cache::OPEN,
     hardened_opened = crate::hardened::place::OPENED,
     hardened_dirty = crate::ledger::DIRTY_HARDENED,
-    hardened_shapes = crate::hardened::shape::ALL,
+    hardened_shapes = crate::hardened::shape::TOLD,
     hardened_large = crate::hardened::large::AT,
     hardened_large_live = crate::hardened::large::LIVE,
     hardened_large_pages = crate::hardened::large::PAGES,

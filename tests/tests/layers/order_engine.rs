@@ -81,6 +81,7 @@ const ORDERS: &[Order] = &[
             ("hooked/request", "what is wanted of chunks"),
             ("hooked/memory", "the chunks of an arena"),
             ("record", "an arena: of all that"),
+            ("services", "its functions, by its record"),
             ("table", "all of them, and whose a block is"),
             ("hooked/commit", "pages that must be committed"),
             ("hooked/purge", "hook memory that goes back"),

@@ -12,7 +12,7 @@ use super::alloc::{alloc_aligned, alloc_exact};
 use super::free::{self, dealloc_out_of_line};
 use super::profile::bytes_drawn;
 use super::scarce;
-use crate::heap::arena::hooked;
+use crate::heap::arena::{hooked, services};
 use crate::heap::block::{Block, Kind, why};
 use crate::heap::{self, sampling, thread_bytes};
 use crate::report::{self, Act};
@@ -207,7 +207,7 @@ unsafe fn realloc_any(p: *mut u8, asked: usize, request: Option<Request>) -> *mu
         return unsafe { grow_huge(p, &block, new, &request) };
     }
     let to = match block.heap() {
-        Some(heap) => heap.alloc(size, align, false),
+        Some(heap) => services::alloc(heap, size, align, false),
         None if exact => alloc_exact(size, align, false),
         None => alloc_aligned(size, align),
     };
@@ -290,7 +290,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, asked: usize, zeroed: b
     };
     // Hook memory is within its heap's limits by itself.
     let heap = if kind == Kind::Hooked { None } else { block.heap() };
-    if heap.is_some_and(|heap| !heap.may_resize(old, new)) {
+    if heap.is_some_and(|heap| !services::may_resize(heap, old, new)) {
         return false;
     }
     // SAFETY: passed on: a live block of that kind, and the caller's.
@@ -302,7 +302,7 @@ unsafe fn resize(p: *mut u8, block: &Block, size: usize, asked: usize, zeroed: b
         }
     };
     if let Some(heap) = heap {
-        heap.resized(old, new, done);
+        services::resized(heap, old, new, done);
     }
     if done {
         let hooked = if kind == Kind::Hooked { Block::find(p) } else { None };
@@ -332,7 +332,7 @@ unsafe fn grow_huge(p: *mut u8, block: &Block, new: usize, request: &Request) ->
         // SAFETY: passed on; a block that could not grow is unchanged, and may be asked for again.
         let change = || unsafe { huge::grow_by_moving(p, new, align, zeroed) };
         match heap {
-            Some(heap) => heap.moved(p, old, new, change),
+            Some(heap) => services::moved(heap, p, old, new, change),
             None => change(),
         }
     };

@@ -203,7 +203,7 @@ pub unsafe fn free_block(p: *mut u8, block: &Block) -> usize {
         }
         if let Some(heap) = block.heap() {
             thread_bytes::freed(block.bytes);
-            return heap.free(p.cast());
+            return arena::services::free(heap, p.cast());
         }
         if block.kind == Kind::Medium {
             return free_run(p, block.bytes);

@@ -134,7 +134,7 @@ pub(super) unsafe fn remote_free(span: u32, block: *mut Block) -> usize {
     if let Some(heap) = arena::by_id(owner) {
         thread_bytes::freed(entry.block_size());
         // SAFETY: invariant 2 of `heap::arena`: the span is the heap's, and so are its live blocks.
-        return unsafe { heap.free(block) };
+        return unsafe { arena::services::free(heap, block) };
     }
     // SAFETY: passed on: the block is being freed, so it is this thread's, and it lies in `span`.
     let released = unsafe { send::send(birth::current_or_later(), span, class, block) };

@@ -16,7 +16,7 @@ pub(super) mod part;
 
 use super::record::Arena;
 use super::stats::{HUGE, MEDIUM};
-use super::table;
+use super::{services, table};
 use crate::features;
 use crate::hardened::{self, Freed, heaps, shape};
 use crate::heap::thread_bytes;
@@ -56,7 +56,7 @@ impl Arena {
         if !table::locked(heaps::begin) {
             return None;
         }
-        let heap = table::acquire(true, Arena::make_live)?;
+        let heap = table::acquire(true, services::OWN, Arena::make_live)?;
         if !heaps::extend(&heap.hardened.newest, 0, heap.id()) {
             // SAFETY: no other thread has it yet.
             unsafe { heap.retire() };

@@ -3,7 +3,7 @@
 use super::large;
 use super::record::{Arena, Caller, FREE, LIVE, RETIRED};
 use super::stats::ArenaStats;
-use super::table;
+use super::{services, table};
 use crate::lock::Guard;
 use crate::region::NIL;
 use crate::request::{Request, Source};
@@ -23,7 +23,7 @@ impl Arena {
     /// A new heap whose blocks are ordinary ones. Without `patient` it does not wait until a fork is over, but
     /// returns `None`.
     pub(in crate::heap) fn create_plain(patient: bool) -> Option<&'static Arena> {
-        table::acquire(patient, Arena::make_live)
+        table::acquire(patient, services::OWN, Arena::make_live)
     }
 
     /// Makes a free heap a live one. Under the table's lock, so no fork stands still.
@@ -157,7 +157,7 @@ impl Arena {
 
     /// The purge's turn: gives back what was not used for a tick. Does nothing if a thread is
     /// inside. Returns the bytes given back.
-    fn visit(&'static self, all: bool) -> usize {
+    pub(super) fn visit(&'static self, all: bool) -> usize {
         let Some(inside) = self.gate.try_enter() else { return 0 };
         let bytes = if self.state.get() == FREE { 0 } else { self.tidy(all) };
         self.leave(inside, Caller::Purge);
@@ -176,11 +176,11 @@ impl Arena {
 /// bytes given back.
 pub fn purge_spans(all: bool) -> usize {
     let mut bytes = 0;
-    table::for_each(|heap| bytes += heap.visit(all));
+    table::for_each(|heap| bytes += services::visit(heap, all));
     bytes
 }
 
 /// In a fork's child, for all arenas: see `Arena::forget_unfinished`.
 pub fn after_fork_in_child() {
-    table::for_each(Arena::forget_unfinished);
+    table::for_each(services::forget_unfinished);
 }

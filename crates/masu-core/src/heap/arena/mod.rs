@@ -36,6 +36,7 @@ mod leave;
 mod life;
 mod record;
 pub mod scoped;
+pub mod services;
 mod small;
 mod stats;
 mod table;

@@ -7,6 +7,8 @@ use super::tally::Tally;
 use crate::heap::record::{Heap, Role};
 use crate::lock::Lock;
 use crate::region::{ARENA_STRIDE, NIL};
+#[cfg(any(test, not(feature = "arenas")))]
+use crate::request::Request;
 use crate::span;
 use crate::sync::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use core::cell::Cell;
@@ -33,6 +35,7 @@ pub struct Arena {
     pub(super) state: Cell<u32>,
     /// Next free heap in the table. Under the table's lock.
     pub(super) next_free: Cell<u32>,
+    pub(super) services: Services,
     /// First medium or huge block, by its tag's number, or `NIL`.
     pub(super) large: Cell<u32>,
     /// First of the blocks that were unlinked inside the gate, to be given back outside; linked by
@@ -67,7 +70,7 @@ impl Arena {
     /// Where its hook memory is.
     pub const MEMORY_AT: usize = core::mem::offset_of!(Arena, memory);
 
-    pub(super) fn new(id: u32) -> Self {
+    pub(super) fn new(id: u32, services: Services) -> Self {
         let inner = Heap::new(Role::Arena);
         inner.id.set(id);
         Arena {
@@ -78,6 +81,7 @@ impl Arena {
             scoped: AtomicBool::new(false),
             state: Cell::new(FREE),
             next_free: Cell::new(NIL),
+            services,
             large: Cell::new(NIL),
             unlinked: Cell::new(NIL),
             tally: Tally::new(),
@@ -126,6 +130,26 @@ impl Arena {
     pub(super) fn lock_for_fork(&self) -> &Lock {
         self.gate.lock_for_fork()
     }
+}
+
+/// See [`services`](mod@super::services).
+#[derive(Clone, Copy)]
+pub struct Services {
+    #[cfg(any(test, not(feature = "arenas")))]
+    pub(super) table: &'static Table,
+}
+
+/// The functions of [`Arena`] with these names.
+#[cfg(any(test, not(feature = "arenas")))]
+pub(super) struct Table {
+    pub alloc: fn(&'static Arena, usize, usize, bool) -> *mut u8,
+    pub alloc_once: fn(&'static Arena, &Request) -> *mut u8,
+    pub free: unsafe fn(&'static Arena, *mut span::Block) -> usize,
+    pub may_resize: fn(&'static Arena, usize, usize) -> bool,
+    pub resized: fn(&'static Arena, usize, usize, bool),
+    pub moved: fn(&'static Arena, *mut u8, usize, usize, &mut dyn FnMut() -> *mut u8) -> *mut u8,
+    pub visit: fn(&'static Arena, bool) -> usize,
+    pub forget_unfinished: fn(&'static Arena),
 }
 
 /// On whose behalf blocks go back to their pools.

@@ -1,6 +1,7 @@
 //! Scopes: an arena that all of a thread's allocations come from for some time.
 
 use super::record::Arena;
+use super::services;
 use crate::heap::scope::Scope;
 use crate::heap::{birth, tls};
 use crate::request::Request;
@@ -41,6 +42,6 @@ impl Arena {
     /// A block for a thread that has a scope of the heap open. Asks once.
     pub(crate) fn alloc_in_scope(&'static self, request: &Request) -> *mut u8 {
         self.scoped.store(true, Ordering::Relaxed);
-        self.alloc_once(request)
+        services::alloc_once(self, request)
     }
 }

@@ -10,7 +10,7 @@
 //! `TABLE_LOCK` is the outermost lock of all: its holder may take heaps' locks, and no thread takes it inside one.
 //! So a fork that holds it sees no heap appear while it takes the heaps' locks.
 
-use super::record::Arena;
+use super::record::{Arena, Services};
 use crate::heap::table::{FIRST_ARENA_ID as FIRST_ID, SHARED_ARENA_ID};
 use crate::lock::Lock;
 use crate::region::{self, ARENA_STRIDE, ARENAS_BELOW, MAX_SHARED, NIL, Table, tags};
@@ -61,7 +61,11 @@ unsafe fn at(index: u32) -> &'static Arena {
 
 /// A heap with nothing in it, which `begin` makes alive; `None` if memory or ids are out, or if a fork stands
 /// in the way of a caller that is not `patient`.
-pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Arena> {
+pub fn acquire(
+    patient: bool,
+    services: Services,
+    begin: fn(&'static Arena),
+) -> Option<&'static Arena> {
     if region::base() == 0 {
         region::init().ok()?;
     }
@@ -81,7 +85,7 @@ pub fn acquire(patient: bool, begin: fn(&'static Arena)) -> Option<&'static Aren
         let slot = region::entry(ARENAS_BELOW, ARENA_STRIDE, index as usize) as *mut Arena;
         // SAFETY: under the lock, mapped, and not made: no other thread's. It stays (invariant 1).
         let heap = unsafe {
-            slot.write(Arena::new(FIRST_ID + 2 * index));
+            slot.write(Arena::new(FIRST_ID + 2 * index, services));
             &*slot
         };
         heap.lock_for_fork().lock().join_fork();
