@@ -213,6 +213,7 @@ fn get(account: &AtomicUsize) -> usize {
 }
 
 /// Bytes in use.
+#[inline(never)]
 pub fn used() -> usize {
     taken() + dirty()
 }

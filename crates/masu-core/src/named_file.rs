@@ -52,6 +52,7 @@ impl NamedFile {
     ///
     /// # Errors
     /// The kernel's; without a file, that no such file exists.
+    #[inline(never)]
     pub fn append(&self) -> Result<Descriptor, Errno> {
         self.with_path(Descriptor::append_to)
     }

@@ -82,6 +82,7 @@ impl Chunk {
     }
 
     /// Cuts a block off.
+    #[inline(never)]
     fn cut(&self, size: usize, align: usize) -> Option<usize> {
         let mut state = self.state.load(Ordering::Acquire);
         loop {

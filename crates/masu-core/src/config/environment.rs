@@ -135,6 +135,7 @@ fn each_item<'a>(list: &'a [u8], f: &mut dyn FnMut(&'a [u8], &'a [u8])) {
     }
 }
 
+#[inline(never)]
 fn set(
     config: &mut Config,
     key: &[u8],

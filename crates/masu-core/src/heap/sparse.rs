@@ -14,6 +14,7 @@ use crate::tuning::{PURGED_AT_ONCE, SPARSE_PER_PAGE};
 ///
 /// # Safety
 /// The caller must own the span until they have gone; none of its blocks may be in a bin, and some block must be in use.
+#[inline(never)]
 pub(super) unsafe fn purge_span(span: u32, discards: &mut Discards) {
     // SAFETY: passed on.
     unsafe {

@@ -116,6 +116,7 @@ pub fn acquire() -> Option<&'static Heap> {
 }
 
 /// A heap that was not there before; `None` if memory is out. Under `LOCK`.
+#[inline(never)]
 fn make_next(role: Role) -> Option<&'static Heap> {
     let index = MADE.load(Ordering::Relaxed);
     if index as usize >= MAX_HEAPS || TABLE.ensure(region::base(), index as usize + 1).is_err() {
@@ -198,6 +199,7 @@ pub fn take_left(all: bool) -> Option<&'static Heap> {
 
 /// Takes back a heap that owns nothing any more: at once, or, while a fork stands still, as an orphan of
 /// this process.
+#[inline(never)]
 pub fn release(heap: &'static Heap) {
     if !take_back(heap) {
         heap.live.store(ORPHAN, Ordering::Release);

@@ -56,6 +56,7 @@ fn answer(all: impl FnOnce() -> usize) {
 }
 
 /// Free bytes that have not gone back to the kernel.
+#[inline(never)]
 fn dirty() -> usize {
     ledger::dirty() + span::emptied_bytes()
 }
@@ -214,6 +215,7 @@ fn note(bytes: usize) {
 }
 
 /// Empties the caches of threads that have not missed in theirs since the last tick.
+#[inline(never)]
 fn visit_caches(all: bool) {
     heap::for_each(|heap| {
         heap.runs.visit(all);

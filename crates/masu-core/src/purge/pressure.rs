@@ -67,6 +67,7 @@ pub fn on_tick() {
 
 /// Whether tasks of the control group, or else of the machine, have waited for memory for a tenth of
 /// the time since the last look, whose total is in `before`.
+#[inline(never)]
 pub fn is_pressed(before: &mut Option<u64>) -> bool {
     let total = if settings::cgroup() { cgroup::stalled() } else { None };
     let stalled = |before: u64| total.unwrap_or(0).saturating_sub(before);

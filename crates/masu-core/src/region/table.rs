@@ -27,6 +27,7 @@ impl Table {
     ///
     /// # Errors
     /// The kernel's reason; what was mapped before stays.
+    #[inline(never)]
     pub fn ensure(&self, base: usize, entries: usize) -> Result<(), Errno> {
         let need = entries * self.stride;
         let mapped = self.mapped.load(Ordering::Relaxed);

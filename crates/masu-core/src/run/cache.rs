@@ -164,6 +164,7 @@ impl RunCache {
     }
 
     /// Gives back runs of a class while the cache holds more than `target` bytes.
+    #[inline(never)]
     fn give_class(&self, class: usize, target: usize) {
         let Some(list) = self.lists.get(class) else { return };
         let size = units_of_medium_class(class) * UNIT;

@@ -398,6 +398,7 @@ impl RunChunk {
 
     /// The lowest free granule of a chunk for spans, or the highest of a chunk for runs; with `dirty`, only a granule
     /// with dirty units.
+    #[inline(never)]
     pub fn free_granule(&self, dirty: bool) -> Option<usize> {
         let mut free = !self.used.granules();
         if dirty {
@@ -464,6 +465,7 @@ impl RunChunk {
 
     /// Makes free granules absent, or absent ones free. Returns how many of their units
     /// were dirty.
+    #[inline(never)]
     pub fn set_absent(&self, first: usize, n: usize, absent: bool) -> usize {
         let mask = (u32::MAX >> (32 - n)) << first;
         let (start, units) = (first * UNITS_PER_GRANULE, n * UNITS_PER_GRANULE);

@@ -114,6 +114,7 @@ impl Sets {
         &words[set % SETS]
     }
 
+    #[inline(never)]
     fn insert(&self, shard: usize, set: usize, chunk: u32) {
         let index = chunk as usize / 64;
         let word = self.word(shard, set, index);

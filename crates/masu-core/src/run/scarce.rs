@@ -70,6 +70,7 @@ fn open(pool: &Locked, chunk: u32, c: &RunChunk, start: usize, units: usize) -> 
 }
 
 /// Maps those of some granules that are absent.
+#[inline(never)]
 fn map(chunk: u32, c: &RunChunk, granules: Range<usize>) -> Result<(), Errno> {
     let before = |granule: usize| ((1u64 << granule) - 1) as u32;
     let wanted = c.absent.get() & before(granules.end) & !before(granules.start);

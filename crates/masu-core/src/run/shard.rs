@@ -213,11 +213,13 @@ impl Locked {
     }
 
     /// Adds a chunk to a set.
+    #[inline(never)]
     pub fn add(&self, has: Has, chunk: u32) {
         self.sets().add(self.number, has, chunk);
     }
 
     /// Takes a chunk out of a set.
+    #[inline(never)]
     pub fn remove(&self, has: Has, chunk: u32) {
         self.sets().remove(self.number, has, chunk);
     }
@@ -228,6 +230,7 @@ impl Locked {
     }
 
     /// The lowest member of a set.
+    #[inline(never)]
     pub fn first(&self, has: Has) -> Option<u32> {
         self.sets().first(self.number, has)
     }
@@ -244,6 +247,7 @@ impl Locked {
     }
 
     /// Takes a chunk out of the bucket and all sets.
+    #[inline(never)]
     pub fn forget(&self, chunk: u32, c: &RunChunk) {
         self.buckets(c.for_spans.get()).remove(c);
         self.sets().forget(self.number, chunk);

@@ -56,6 +56,7 @@ impl Locked {
     }
 
     /// Adds at least `n` units to a window, as [`Window::grow`], and to its lists.
+    #[inline(never)]
     pub(super) fn grow(&self, window: Window, n: usize, asked: usize) -> Option<()> {
         let fresh = window.grow(n, asked)?;
         self.insert_clean(fresh, record(fresh).units.get());

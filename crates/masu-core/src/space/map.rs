@@ -137,6 +137,7 @@ fn map_units(unit: u32, n: usize, asked: usize) -> Result<(), Errno> {
 }
 
 /// Unmaps `n` unused units. Returns `false` if the kernel refused and they stay mapped.
+#[inline(never)]
 fn unmap_units(unit: u32, n: usize) -> bool {
     let done = mem::try_unmap(address(unit), n * UNIT_BYTES);
     if done {

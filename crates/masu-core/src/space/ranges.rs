@@ -53,6 +53,7 @@ impl Ranges {
         &self.clean[Window::of(unit) as usize][b]
     }
 
+    #[inline(never)]
     fn mark(unit: u32, units: usize, state: RangeState) -> &'static Record {
         let r = record(unit);
         r.state.set(state);
@@ -97,6 +98,7 @@ impl Ranges {
         head.set(unit);
     }
 
+    #[inline(never)]
     fn remove_clean(&self, unit: u32) {
         let r = record(unit);
         let (next, prev) = (r.next.get(), r.prev.get());
@@ -111,6 +113,7 @@ impl Ranges {
     }
 
     /// The free range that ends right before `unit`.
+    #[inline(never)]
     fn ends_before(&self, unit: u32, state: RangeState) -> Option<u32> {
         let last = unit.checked_sub(1)?;
         if unit as usize == Window::of(unit).first() {
@@ -145,6 +148,7 @@ impl Ranges {
     }
 
     /// Puts a range in as dirty, as the newest.
+    #[inline(never)]
     pub fn insert_dirty(&self, unit: u32) {
         let r = record(unit);
         Self::mark(unit, r.units.get(), RangeState::Dirty);
@@ -162,6 +166,7 @@ impl Ranges {
     }
 
     /// Takes a dirty range out of the list.
+    #[inline(never)]
     pub fn remove_dirty(&self, unit: u32) {
         let r = record(unit);
         DIRTY.fetch_sub(r.dirty.get(), Ordering::Relaxed);
@@ -194,6 +199,7 @@ impl Ranges {
 
     /// Splits the range at `unit`, which is in no list, after `n` units, which must not be all it
     /// has. Returns the rest, which is in no list either.
+    #[inline(never)]
     fn split(unit: u32, n: usize) -> u32 {
         let (r, tail) = (record(unit), unit + n as u32);
         let t = record(tail);
@@ -383,12 +389,14 @@ pub fn dirty_bytes() -> usize {
 }
 
 /// Whether a range in that state begins at `at`, which lies behind a unit of the same window.
+#[inline(never)]
 fn starts_at(unit: u32, at: u32, state: RangeState) -> bool {
     Window::of(unit).has(at) && record(at).state.get() == state
 }
 
 /// Makes both of two neighbouring clean ranges, given as (first unit, units), bare if one of them
 /// is. Returns `false` if the kernel does not unmap the other.
+#[inline(never)]
 fn alike(a: (u32, usize), b: (u32, usize)) -> bool {
     match (record(a.0).bare.get(), record(b.0).bare.get()) {
         (true, false) => strip(b.0, b.1),

@@ -30,6 +30,7 @@ pub fn take(dense: bool, own: Option<Affinity>, home: Home) -> Option<u32> {
 /// # Safety
 /// The caller must own the span; it must be in no list, and no block of it may be live or in a bin
 /// or remote chain.
+#[inline(never)]
 pub unsafe fn give(span: u32) {
     let s: *mut Span = record(span);
     // SAFETY: invariant 2: the caller hands the span over. None of it is a run, so that every free into it

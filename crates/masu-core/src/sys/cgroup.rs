@@ -128,6 +128,7 @@ fn number(digits: &[u8]) -> Option<u64> {
 }
 
 /// The total in the first line of a pressure file: `some avg10=0.00 … total=123`.
+#[inline(never)]
 fn waited(path: &CStr) -> Option<u64> {
     let mut buffer = [0; 128];
     let text = file::read(path, &mut buffer)?;

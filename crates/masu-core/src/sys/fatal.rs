@@ -16,6 +16,7 @@ pub fn note_stderr() {
 
 /// Whether a message after which the program goes on may be written. A program that has closed standard error may have
 /// a file of its data in its place.
+#[inline(never)]
 pub fn may_tell() -> bool {
     AT_START.is_of(Descriptor::STDERR) || !Descriptor::STDERR.may_hold_data()
 }

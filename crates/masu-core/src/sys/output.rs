@@ -34,6 +34,7 @@ impl KeptIdentity {
     }
 
     /// Whether a descriptor stands for that file now.
+    #[inline(never)]
     pub fn is_of(&self, it: Descriptor) -> bool {
         let kept = self.0.each_ref().map(|part| part.load(Ordering::Relaxed));
         it.identity() == Some(Identity(kept))
@@ -115,6 +116,7 @@ impl Descriptor {
     }
 
     /// Writes all of `bytes`. Returns whether the kernel took them.
+    #[inline(never)]
     pub fn takes(self, bytes: &[u8]) -> bool {
         let mut done = false;
         refused_write::without_signal(|| {
