@@ -26,15 +26,20 @@ pub const OWN: Services = Services {
     table: &TABLE,
 };
 
-/// Calls a function of an arena as its record names it, or directly.
+/// Calls a function of an arena as its record names it.
+#[cfg(any(test, not(feature = "arenas")))]
 macro_rules! call {
-    ($heap:expr, $name:ident($($argument:expr),*)) => {{
-        #[cfg(any(test, not(feature = "arenas")))]
-        let result = ($heap.services.table.$name)($heap, $($argument),*);
-        #[cfg(not(any(test, not(feature = "arenas"))))]
-        let result = $heap.$name($($argument),*);
-        result
-    }};
+    ($heap:ident, $name:ident($($argument:expr),*)) => {
+        ($heap.services.table.$name)($heap, $($argument),*)
+    };
+}
+
+/// Calls it directly.
+#[cfg(all(not(test), feature = "arenas"))]
+macro_rules! call {
+    ($heap:ident, $name:ident($($argument:expr),*)) => {
+        $heap.$name($($argument),*)
+    };
 }
 
 /// [`Arena::alloc`].
