@@ -398,7 +398,6 @@ impl RunChunk {
 
     /// The lowest free granule of a chunk for spans, or the highest of a chunk for runs; with `dirty`, only a granule
     /// with dirty units.
-    #[inline(never)]
     pub fn free_granule(&self, dirty: bool) -> Option<usize> {
         let mut free = !self.used.granules();
         if dirty {

@@ -213,13 +213,11 @@ impl Locked {
     }
 
     /// Adds a chunk to a set.
-    #[inline(never)]
     pub fn add(&self, has: Has, chunk: u32) {
         self.sets().add(self.number, has, chunk);
     }
 
     /// Takes a chunk out of a set.
-    #[inline(never)]
     pub fn remove(&self, has: Has, chunk: u32) {
         self.sets().remove(self.number, has, chunk);
     }
