@@ -130,7 +130,9 @@ static void destroy(extent_hooks_t *hooks, void *addr, size_t size, bool committ
 }
 
 static char *part(void *addr, size_t size, size_t offset, size_t length) {
-    CHECK(offset % PAGE == 0 && length % PAGE == 0 && length != 0, "%zu, %zu", offset, length);
+    // The kernel's pages, which may be larger than the allocator's: it gives none back in part.
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    CHECK(offset % page == 0 && length % page == 0 && length != 0, "%zu, %zu", offset, length);
     CHECK(offset + length <= size, "%zu and %zu of %zu", offset, length, size);
     pthread_mutex_lock(&lock);
     find(addr, size);
@@ -410,6 +412,33 @@ CASE(pages_of_a_unit_in_use_are_purged_by_themselves) {
     dallocx(goes, 0);
     dallocx(stays, 0);
     end(arena);
+}
+
+// Blocks keep their bytes while their neighbours' pages go back in each way, and come into use again.
+CASE(pages_that_go_back_are_no_block_in_use) {
+    enum { COUNT = 60 };
+    static const unsigned ways[] = {0, 1 << DECOMMIT, 1 << DECOMMIT | 1 << FORCED};
+    for (int way = 0; way < 3; way++) {
+        unsigned arena = create();
+        refused = ways[way];
+        int flags = MALLOCX_ARENA(arena);
+        unsigned char *blocks[COUNT];
+        for (int round = 0; round < 3; round++) {
+            for (int i = round != 0; i < COUNT; i += 1 + (round != 0)) {
+                size_t size = 17000 + (size_t)i * 500;
+                CHECK((blocks[i] = mallocx(size, flags)), "block %d", i);
+                fill(blocks[i], size, (unsigned)i);
+            }
+            for (int i = 1; i < COUNT; i += 2) dallocx(blocks[i], 0);
+            CHECK(to(arena, ".purge") == 0, "purge");
+            for (int i = 0; i < COUNT; i += 2) {
+                size_t size = 17000 + (size_t)i * 500, same = first_difference(blocks[i], size, (unsigned)i);
+                CHECK(same == size, "byte %zu of block %d, way %d, round %d", same, i, way, round);
+            }
+        }
+        for (int i = 0; i < COUNT; i += 2) dallocx(blocks[i], 0);
+        end(arena);
+    }
 }
 
 CASE(without_memory_of_the_hooks_there_is_none) {
@@ -770,8 +799,9 @@ CASE(pages_that_are_being_purged_are_not_used_after_a_reset) {
         CHECK(first_difference(blocks[i], SIZE, i) == SIZE, "block %d", i);
     // They are available again.
     CHECK(to(arena, ".reset") == 0, "reset");
-    // As many as fit.
-    for (int i = 0; i < 19; i++) CHECK(mallocx(SIZE, flags), "%d", i);
+    // As many as fit, in whole pages of the kernel's.
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), each = (nallocx(SIZE, flags) + page - 1) / page * page;
+    for (size_t i = 0; i < UNIT / each; i++) CHECK(mallocx(SIZE, flags), "%zu", i);
     CHECK(extent_count == 1, "%zu extents", extent_count);
     end(arena);
 }

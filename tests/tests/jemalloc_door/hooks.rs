@@ -14,6 +14,7 @@ masu_tests::cases! {
     zeroed_blocks_are_zero_whatever_the_hooks_leave,
     what_is_free_goes_from_the_most_permanent_way_to_the_least,
     pages_of_a_unit_in_use_are_purged_by_themselves,
+    pages_that_go_back_are_no_block_in_use,
     without_memory_of_the_hooks_there_is_none,
     hooks_may_be_few,
     default_hooks_can_be_read_called_and_wrapped,

@@ -12,6 +12,8 @@
 //! 3. in `pages`, a page in `used` is in none of the other sets; `lengths[p]` is the length of the block or
 //!    span that begins at page `p`, else 0. Of the others, those in `decommitted` must be committed before they
 //!    are touched, and read as zeroes then; those in `zero` do now; those in `dirty` may be resident.
+//! 4. pages of the kernel's that are larger than these are in use, or in a set, as a whole: a hook that gives back a
+//!    part of one gives back all of it, or nothing.
 
 use super::list::Links;
 use super::span::Span;
@@ -19,6 +21,7 @@ use crate::region::{GRANULE_SHIFT, GRANULES_PER_CHUNK};
 use crate::run::{Bits, UNITS};
 use crate::size_class::{UNIT, size_of_class};
 use crate::sync::{AtomicU32, Ordering};
+use crate::sys::auxv;
 use core::cell::Cell;
 use core::mem::offset_of;
 
@@ -88,6 +91,11 @@ pub struct Pages {
     pub spans: [Span; GRANULES_PER_CHUNK],
     /// In the pool of records.
     pub pooled: Cell<Option<&'static Pages>>,
+}
+
+/// The pages that a block or span of `n` pages uses (invariant 4).
+pub fn whole(n: usize) -> usize {
+    n.next_multiple_of(auxv::page_size() / UNIT)
 }
 
 /// Adds a range to a set, or takes it out.
@@ -177,19 +185,20 @@ impl Chunk {
         self.heap.load(Ordering::Relaxed)
     }
 
-    /// Takes `n` pages at a multiple of `align`. Returns the first.
+    /// Takes pages for a block or span of `n` at a multiple of `align`. Returns the first.
     #[cold]
     #[inline(never)]
     pub fn take_pages(&self, n: usize, align: usize) -> Option<usize> {
         let pages = self.pages.get()?;
-        if self.longest.get() < n {
+        let taken = whole(n);
+        if self.longest.get() < taken {
             return None;
         }
-        match pages.find(n, align) {
+        match pages.find(taken, align) {
             Ok(first) => {
-                mark(&pages.used, first, n, true);
+                mark(&pages.used, first, taken, true);
                 pages.lengths[first % UNITS].set(n as u16);
-                self.unused.set(self.unused.get() - n);
+                self.unused.set(self.unused.get() - taken);
                 Some(first)
             }
             Err(longest) => {
@@ -218,7 +227,7 @@ impl Chunk {
     pub fn wipe_pages(&self) {
         let Some(pages) = self.pages.get() else { return };
         for (first, length) in pages.lengths.iter().enumerate() {
-            let n = usize::from(length.get());
+            let n = whole(usize::from(length.get()));
             if n != 0 {
                 self.set((first, n), true, false, false);
                 self.put_pages(first, n);

@@ -9,7 +9,7 @@
 //! 3. `spans[class]` has the spans of that class that are not full.
 //! 4. only the thread that made a chunk `busy`, or took pages for the time of a hook's call, touches it or them.
 
-use super::chunk::{Chunk, State, mark};
+use super::chunk::{Chunk, State, mark, whole};
 use super::hooks::{Caller, Extent, Hooks};
 use super::list::{Links, List};
 use super::map;
@@ -220,7 +220,7 @@ impl Memory {
                 && self.is_settled(chunk)
                 && let Some(first) = chunk.take_pages(n, align)
             {
-                return Some(self.taken(chunk, first, n));
+                return Some(self.taken(chunk, first, whole(n)));
             }
         }
         let mut at = self.free.front();
@@ -231,7 +231,7 @@ impl Memory {
         self.free.remove(chunk);
         chunk.state.set(State::Open);
         self.open.push_back(chunk);
-        chunk.take_pages(n, align).map(|first| self.taken(chunk, first, n))
+        chunk.take_pages(n, align).map(|first| self.taken(chunk, first, whole(n)))
     }
 
     #[cold]
@@ -377,7 +377,7 @@ impl Memory {
             }
             _ => {
                 let (first, n) = chunk.run_at(at).ok_or(Wrong::Inside)?;
-                Run { chunk, first, n, zero: false, decommitted: false }
+                Run { chunk, first, n: whole(n), zero: false, decommitted: false }
             }
         };
         let huge = chunk.state.get() == State::Huge;
