@@ -13,6 +13,11 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+// Newer machines have no call of this name, and their C library pauses by another.
+#ifndef SYS_pause
+#define SYS_pause SYS_ppoll
+#endif
+
 static void lock_all_memory(void) {
     CHECK(mlockall(MCL_CURRENT | MCL_FUTURE) == 0, "mlockall: %s", strerror(errno));
 }

@@ -33,6 +33,8 @@ const MADV_COLLAPSE: usize = 25;
 const MADV_DONTNEED_LOCKED: usize = 24;
 const MADV_GUARD_INSTALL: usize = 102;
 const MADV_GUARD_REMOVE: usize = 103;
+/// No kernel has it.
+const MADV_UNKNOWN: usize = 0x7fff_ffff;
 
 /// Pages that [`is_filled`] looks at.
 const LOOKS: usize = 8;
@@ -239,7 +241,11 @@ pub unsafe fn discard(addr: usize, len: usize) -> bool {
     match madvise(addr, len, MADV_DONTNEED) {
         Ok(()) => true,
         // Under mlockall the plain form is refused; 5.18 and later have one for locked pages.
-        Err(Errno::EINVAL) => madvise(addr, len, MADV_DONTNEED_LOCKED).is_ok(),
+        // qemu-user reports success for advice that it does not know, and for what does not exist.
+        Err(Errno::EINVAL) => {
+            madvise(addr, len, MADV_DONTNEED_LOCKED).is_ok()
+                && madvise(addr, len, MADV_UNKNOWN).is_err()
+        }
         Err(_) => false,
     }
 }
