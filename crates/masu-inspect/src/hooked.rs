@@ -8,7 +8,8 @@ use crate::account::{Account, Kind};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::inside::rounding;
-use crate::memory::{Memory, Ranges};
+use crate::memory::Memory;
+use crate::ranges::Ranges;
 use crate::tables::{u8_at, u64_at};
 
 /// Most plausible chunks of all heaps: 2 TiB.

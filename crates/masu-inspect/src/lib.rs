@@ -4,6 +4,7 @@
 //! ```text
 //! process ── find      the copies of masu in it, by their notes
 //!   ├─ memory          its bytes (process_vm_readv), and which of its pages are resident (pagemap)
+//!   │    ├─ ranges     ranges of its addresses
 //!   │    └─ core_file  the same of one that has left a core file
 //!   │         └─ core_stack   the stacks of its threads
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
@@ -51,6 +52,7 @@ mod locked;
 pub mod memory;
 mod owned;
 pub mod profile;
+pub mod ranges;
 pub mod retained;
 pub mod statistics;
 pub mod tables;

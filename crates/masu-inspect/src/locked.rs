@@ -4,7 +4,8 @@ use procfs::process::VmFlags;
 
 use crate::error::Error;
 use crate::find;
-use crate::memory::{Memory, Pages, Ranges};
+use crate::memory::{Memory, Pages};
+use crate::ranges::Ranges;
 
 /// The locked mappings of a process.
 #[derive(Debug, Default)]

@@ -6,7 +6,8 @@
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::hardened;
-use crate::memory::{Memory, Ranges};
+use crate::memory::Memory;
+use crate::ranges::Ranges;
 
 /// Address ranges that are masu's.
 pub struct Owned {
