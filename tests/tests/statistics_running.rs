@@ -50,6 +50,56 @@ fn of_a_hardened_process_without_heaps() {
     assert!(has("masu_allocated_bytes") && !has("masu_alloc_bytes_total"), "{metrics}");
 }
 
+/// The kernel shows nothing of a process's memory by its first thread once that has ended.
+#[test]
+fn of_a_process_whose_first_thread_has_ended() {
+    if !is_masu() {
+        return;
+    }
+    let program = Compile::c("c/first_thread_ends.c").flag("-pthread").build();
+    let mut running = Running::start(&mut Command::new(program.path()));
+    running.says("ready");
+    let id = &*running.id().to_string();
+    let said = |arguments: &[&str]| {
+        let output = masu(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    };
+    let json =
+        |arguments: &[&str]| -> Value { serde_json::from_str(&said(arguments)).expect("JSON") };
+    const BLOCK: u64 = 20 << 20;
+    let is_block = |n: &Value| n.as_u64().is_some_and(|n| (BLOCK..BLOCK + (8 << 20)).contains(&n));
+    let seen = json(&["stats", "--json", id]);
+    assert!(is_block(&seen["statistics"]["allocated"]), "{seen:#}");
+    let account = json(&["explain", "--json", id]);
+    assert!(is_block(&account["rss"]), "{account:#}");
+    let rows = json(&["top", "--json", "--every", "50ms"]);
+    let row = rows.as_array().and_then(|rows| rows.iter().find(|row| row["pid"] == running.id()));
+    assert!(row.is_some_and(|row| is_block(&row["resident"])), "{rows:#}");
+    let metrics = said(&["export", "--once"]);
+    let mut lines = metrics.lines();
+    let resident =
+        lines.find(|line| line.starts_with(&format!("masu_process_resident_bytes{{pid=\"{id}\"")));
+    let bytes = resident.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(bytes.is_some_and(|bytes| bytes >= BLOCK as f64), "{metrics}");
+    // 1: it is idle and holds no free page, so there is nothing to give back.
+    let purged = masu(&["purge", id]);
+    assert!(matches!(purged.status.code(), Some(0 | 1)), "{purged:?}");
+    let doctor = json(&["doctor", "--json", "-p", id]);
+    assert!(doctor["process"]["memory"]["rss"].as_u64() > Some(BLOCK), "{doctor:#}");
+    let chart = said(&["watch", "--for", "200ms", "-p", id]);
+    assert!(chart.contains("MiB"), "{chart}");
+    let place = scratch();
+    let mut attached = Command::new(masu_tests::running::command());
+    attached.args(["prof", "--for", "2s", "-p", id, "--folded"]).arg(place.path().join("folded"));
+    let mut attached = attached.spawn().expect("it runs");
+    while attached.try_wait().expect("it runs").is_none() {
+        running.goes_on();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(attached.wait().expect("it ends").success());
+}
+
 /// In the program itself `keepcost` is what is dirty, and `malloc_trim` gives that back.
 #[test]
 fn what_is_dirty_is_what_a_trim_gives_back() {

@@ -5,6 +5,7 @@
 //! are not masu's, as the kernel counts them. So the parts add up to the RSS of `smaps`; the difference from that of
 //! `smaps_rollup`, read at another moment, is what the process did in between.
 
+use masu_watch::process::memory_id;
 use procfs::process::{MMapPath, MemoryMap, Process};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -380,7 +381,7 @@ pub fn name(process: u32) -> String {
 /// # Errors
 /// If the process does not exist, or may not be read.
 pub fn rss(process: u32) -> Result<u64, Error> {
-    let found = Process::new(process as i32).map_err(|_| Error::Ended(process))?;
+    let found = Process::new(memory_id(process) as i32).map_err(|_| Error::Ended(process))?;
     let rollup = found.smaps_rollup().map_err(|_| Error::Ended(process))?;
     let mapping = rollup.memory_map_rollup.into_iter().next();
     Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))

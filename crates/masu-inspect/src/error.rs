@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use masu_watch::process::memory_id;
 use rustix::process::geteuid;
 
 /// Why.
@@ -44,7 +45,9 @@ impl Error {
             Some(libc::EPERM | libc::EACCES) => Error::Guarded(process),
             Some(libc::ESRCH | libc::ENOENT) => Error::gone(process),
             // Addresses disappear when a process ends, and when it unmaps them.
-            _ if !Path::new(&format!("/proc/{process}/exe")).exists() => Error::gone(process),
+            _ if !Path::new(&format!("/proc/{}/exe", memory_id(process))).exists() => {
+                Error::gone(process)
+            }
             _ => Error::Damaged(process),
         }
     }

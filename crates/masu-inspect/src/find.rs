@@ -6,6 +6,7 @@
 use std::io::{self, Read as _};
 
 use masu_core::outside::NOTE_TYPE;
+use masu_watch::process::memory_id;
 use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
@@ -65,7 +66,8 @@ fn of_text(process: u32, text: &[u8]) -> Result<MemoryMaps, Error> {
 }
 
 fn text(process: u32, file: &str, most: u64) -> Result<Vec<u8>, Error> {
-    let found = Process::new(process as i32).map_err(|_| Error::NoProcess(process))?;
+    let found = Process::new(memory_id(process) as i32);
+    let found = found.map_err(|_| Error::NoProcess(process))?;
     let read = || whole(found.open_relative(file)?, most);
     read().map_err(|error| match error {
         procfs::ProcError::PermissionDenied(_) => Error::Refused(process),

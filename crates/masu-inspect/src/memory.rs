@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use masu_watch::process::memory_id;
 
 use crate::core_file::Core;
 use crate::error::Error;
@@ -14,6 +17,8 @@ use crate::ranges::Ranges;
 pub struct Memory {
     /// Its ID.
     pub process: u32,
+    /// The ID under which its memory is read.
+    id: AtomicU32,
     source: Source,
     page: u64,
 }
@@ -100,21 +105,21 @@ impl Memory {
     /// # Errors
     /// If the process does not exist, or may not be read.
     pub fn of(process: u32) -> Result<Memory, Error> {
-        let pagemap =
-            File::open(format!("/proc/{process}/pagemap")).map_err(|error| {
-                match error.raw_os_error() {
-                    Some(libc::ENOENT | libc::ESRCH) => Error::missing(process),
-                    _ => Error::Refused(process),
-                }
-            })?;
+        let id = memory_id(process);
+        let pagemap = File::open(format!("/proc/{id}/pagemap")).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ESRCH) => Error::missing(process),
+                _ => Error::Refused(process),
+            }
+        })?;
         let page = rustix::param::page_size() as u64;
-        Ok(Memory { process, source: Source::Running(pagemap), page })
+        Ok(Memory { process, id: id.into(), source: Source::Running(pagemap), page })
     }
 
     /// Uses a process's core file.
     pub fn of_core(core: Core) -> Memory {
         let page = rustix::param::page_size() as u64;
-        Memory { process: core.process, source: Source::Core(core), page }
+        Memory { process: core.process, id: core.process.into(), source: Source::Core(core), page }
     }
 
     /// Returns the core file, if this is one.
@@ -122,6 +127,22 @@ impl Memory {
         match &self.source {
             Source::Core(core) => Some(core),
             Source::Running(_) => None,
+        }
+    }
+
+    /// Makes a system call on the process; again, if the thread that showed its memory has ended.
+    fn call(&self, call: impl Fn(i32) -> isize) -> Result<usize, Error> {
+        loop {
+            let id = self.id.load(Relaxed);
+            if let Ok(n) = usize::try_from(call(id as i32)) {
+                return Ok(n);
+            }
+            let error = io::Error::last_os_error();
+            let is_gone = error.raw_os_error() == Some(libc::ESRCH);
+            match is_gone.then(|| memory_id(self.process)).filter(|&other| other != id) {
+                Some(other) => self.id.store(other, Relaxed),
+                None => return Err(self.failed(&error)),
+            }
         }
     }
 
@@ -147,20 +168,12 @@ impl Memory {
             };
             // SAFETY: writes into `here` only, within its bounds; the other address is of the other
             // process.
-            let n = unsafe {
-                libc::process_vm_readv(
-                    self.process as i32,
-                    &raw const local,
-                    1,
-                    &raw const remote,
-                    1,
-                    0,
-                )
+            let read = |id| unsafe {
+                libc::process_vm_readv(id, &raw const local, 1, &raw const remote, 1, 0)
             };
-            match usize::try_from(n) {
-                Ok(0) => return Err(Error::Damaged(self.process)),
-                Ok(n) => done += n,
-                Err(_) => return Err(self.failed(&io::Error::last_os_error())),
+            match self.call(read)? {
+                0 => return Err(Error::Damaged(self.process)),
+                n => done += n,
             }
         }
         Ok(())
@@ -189,17 +202,10 @@ impl Memory {
         let local = libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: word.len() };
         let remote = libc::iovec { iov_base: at as *mut _, iov_len: word.len() };
         // SAFETY: reads `word`; the other address is of the other process.
-        let n = unsafe {
-            libc::process_vm_writev(
-                self.process as i32,
-                &raw const local,
-                1,
-                &raw const remote,
-                1,
-                0,
-            )
+        let write = |id| unsafe {
+            libc::process_vm_writev(id, &raw const local, 1, &raw const remote, 1, 0)
         };
-        if n == N as isize { Ok(()) } else { Err(self.failed(&io::Error::last_os_error())) }
+        if self.call(write)? == N { Ok(()) } else { Err(Error::Damaged(self.process)) }
     }
 
     /// Reads a number of `N` bytes.
@@ -220,7 +226,8 @@ impl Memory {
         self.array(at).map(u64::from_ne_bytes)
     }
 
-    /// Reads the filled parts of `len` bytes; the rest is zero, and is not touched.
+    /// Reads the filled parts of `len` bytes, and so brings back those that are swapped out; the rest is zero, and is not
+    /// touched.
     ///
     /// # Errors
     /// As for reading.
@@ -388,6 +395,21 @@ mod tests {
         );
         // SAFETY: mapped above.
         unsafe { libc::munmap(at as *mut _, len as usize) };
+    }
+
+    #[test]
+    fn where_a_thread_has_ended_another_one_shows_the_memory() {
+        let memory = Memory::of(std::process::id()).expect("ourselves");
+        let own = || std::fs::read_link("/proc/thread-self").expect("its files");
+        let ended = std::thread::spawn(own).join().expect("a thread");
+        let ended: u32 = ended.file_name().and_then(|id| id.to_str()?.parse().ok()).expect("an ID");
+        while std::path::Path::new(&format!("/proc/self/task/{ended}")).exists() {
+            std::thread::yield_now();
+        }
+        memory.id.store(ended, Relaxed);
+        let byte = 7u8;
+        assert_eq!(memory.array(&raw const byte as u64).expect("ours"), [7]);
+        assert_eq!(memory.id.load(Relaxed), memory.process);
     }
 
     #[test]

@@ -16,6 +16,19 @@ fn open(process: u32) -> Option<Process> {
     Process::new(i32::try_from(process).ok()?).ok()
 }
 
+/// Returns the ID under which the kernel shows a process's memory: its own, until its first thread ends before the others
+/// (`pthread_exit` in `main`); then that of another thread.
+pub fn memory_id(process: u32) -> u32 {
+    let has_ended = |stat: &Stat| matches!(stat.state, 'Z' | 'X');
+    let Some(found) = open(process) else { return process };
+    if !found.stat().is_ok_and(|stat| has_ended(&stat) && stat.num_threads > 1) {
+        return process;
+    }
+    let mut tasks = found.tasks().into_iter().flatten().flatten();
+    let other = tasks.find(|task| task.stat().is_ok_and(|stat| !has_ended(&stat)));
+    other.and_then(|task| u32::try_from(task.tid).ok()).unwrap_or(process)
+}
+
 /// Yields all processes.
 pub fn all() -> impl Iterator<Item = u32> {
     let all = procfs::process::all_processes().into_iter().flatten().flatten();
@@ -59,7 +72,7 @@ pub fn ran(process: u32) -> Option<u64> {
 
 /// Returns the files that a process has mapped, in address order. They may have any names.
 pub fn mapped(process: u32) -> Vec<PathBuf> {
-    let maps = fs::read(format!("/proc/{process}/maps")).unwrap_or_default();
+    let maps = fs::read(format!("/proc/{}/maps", memory_id(process))).unwrap_or_default();
     let file = |line: &[u8]| {
         let path = line.splitn(6, |&byte| byte == b' ').nth(5)?.trim_ascii();
         path.starts_with(b"/").then(|| PathBuf::from(OsStr::from_bytes(path)))
@@ -75,7 +88,7 @@ pub struct Memory(HashMap<String, u64>);
 impl Memory {
     /// Reads it, if the process has memory.
     pub fn of(process: u32) -> Option<Self> {
-        let rollup = open(process)?.smaps_rollup().ok()?;
+        let rollup = open(memory_id(process))?.smaps_rollup().ok()?;
         Some(Memory(rollup.memory_map_rollup.into_iter().next()?.extension.map))
     }
 
@@ -90,7 +103,7 @@ impl Memory {
 /// The kernel notes the peak from counters that each processor adds to in batches, so the value may be
 /// less than an exact count by some hundred KiB.
 pub fn peak(process: u32) -> Option<u64> {
-    status(process)?.vmhwm
+    status(memory_id(process))?.vmhwm
 }
 
 /// The memory of a process and all that descend from it, in KiB; `None` if none of them has any.

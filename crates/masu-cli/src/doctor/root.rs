@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use masu_watch::process::memory_id;
 use procfs::FromRead;
 
 /// Maximum bytes of a text, and of arguments or variables: the kernel allows less than half as many, but afterwards a
@@ -21,8 +22,9 @@ pub struct Root {
 
 impl Root {
     /// Uses the files under `directory`, as the process with this id sees them, or as this one
-    /// does.
+    /// does. On the running system, they are those of the thread that shows the process's memory.
     pub fn new(directory: Option<&Path>, process: Option<u32>) -> Self {
+        let process = if directory.is_none() { process.map(memory_id) } else { process };
         Self {
             directory: directory.unwrap_or(Path::new("/")).to_path_buf(),
             process: process.map_or_else(|| "self".to_owned(), |id| id.to_string()),

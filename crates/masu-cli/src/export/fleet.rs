@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use masu_inspect::flow::Flow;
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, Error, engines, statistics};
-use procfs::process::{Process as Proc, Stat};
+use masu_watch::process::{self, memory_id};
+use procfs::process::Stat;
 
 use super::container::{self, Group, Limit};
 use crate::printable::printable;
@@ -243,7 +244,7 @@ impl Known {
     fn find(process: u32, now: Instant) -> Result<Known, Error> {
         let (memory, engines) = engines(process)?;
         let stat = stat(process).ok_or(Error::Ended(process))?;
-        let group = container::of(Path::new("/"), process);
+        let group = container::of(Path::new("/"), memory_id(process));
         let started = stat.starttime;
         Ok(Known {
             started,
@@ -334,8 +335,11 @@ fn is_refused(error: &Error) -> bool {
     matches!(error, Error::Refused(_) | Error::Guarded(_))
 }
 
+/// Returns its name, its start and its resident pages, which the kernel shows where it shows the memory.
 fn stat(process: u32) -> Option<Stat> {
-    Proc::new(process as i32).and_then(|found| found.stat()).ok()
+    let mut found = process::stat(process)?;
+    found.rss = process::stat(memory_id(process))?.rss;
+    Some(found)
 }
 
 /// Yields all processes.

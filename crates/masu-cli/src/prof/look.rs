@@ -9,6 +9,7 @@ use masu_inspect::retained::{Retained, Share, retained};
 use masu_inspect::{Engine, Error, find};
 use masu_profile::raw::Free;
 use masu_profile::{Amount, Mapping, Place, Profile};
+use masu_watch::process::memory_id;
 
 /// What is read.
 pub struct Subject {
@@ -72,7 +73,7 @@ pub fn map(profile: &mut Profile) -> Result<(), Error> {
     let process = profile.pid;
     // Files may have any name.
     profile.set_mappings(&String::from_utf8_lossy(&find::maps(process)?));
-    profile.find_deleted(&process.to_string());
+    profile.find_deleted(&memory_id(process).to_string());
     if let Some(root) = other_root(process) {
         for Mapping { path, file, .. } in &mut profile.mappings {
             file.get_or_insert_with(|| root.join(path.strip_prefix("/").unwrap_or(path)));
@@ -83,6 +84,7 @@ pub fn map(profile: &mut Profile) -> Result<(), Error> {
 
 /// Returns where the files of a process are, if its root differs from this process's.
 fn other_root(process: u32) -> Option<PathBuf> {
+    let process = memory_id(process);
     let space = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let root = PathBuf::from(format!("/proc/{process}/root"));
     let is_other = space("self") != space(&process.to_string())

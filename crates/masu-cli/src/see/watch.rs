@@ -227,6 +227,7 @@ fn is_launcher(process: u32) -> bool {
     let file = |process: &str| std::fs::read_link(format!("/proc/{process}/exe")).ok();
     // In this order: a process with a command line and then no file has ended in between. A process that has just
     // become this program has no command line yet.
+    let process = masu_watch::process::memory_id(process);
     let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let Some(own) = file(&process.to_string()) else { return true };
     let launches = words.split(|&byte| byte == 0).skip(1).take(2).eq([&b"run"[..], b"--"]);
