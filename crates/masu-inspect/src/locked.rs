@@ -1,5 +1,6 @@
 //! Memory that the program has locked (`mlock`, `mlockall`): there, pages are resident before anything uses them.
 
+use masu_watch::process::{memory_id, status};
 use procfs::process::VmFlags;
 
 use crate::error::Error;
@@ -38,10 +39,10 @@ impl Locked {
     /// If the process cannot be read.
     pub fn of(memory: &Memory) -> Result<Locked, Error> {
         let status = match memory.core() {
-            Some(_) => Vec::new(),
-            None => std::fs::read(format!("/proc/{}/status", memory.process)).unwrap_or_default(),
+            Some(_) => None,
+            None => status(memory_id(memory.process)),
         };
-        if !has_locked(&String::from_utf8_lossy(&status)) {
+        if status.is_none_or(|status| status.vmlck.unwrap_or(0) == 0) {
             return Ok(Locked::default());
         }
         let mut locked = Locked::default();
@@ -72,12 +73,6 @@ impl Locked {
     }
 }
 
-/// Whether the text of a process's `status` says that it has locked memory.
-fn has_locked(status: &str) -> bool {
-    let mut found = status.lines().filter_map(|line| line.strip_prefix("VmLck:"));
-    found.any(|kib| kib.split_whitespace().next() != Some("0"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,11 +95,5 @@ mod tests {
         let all = of(&[(0, 6 * MIB)]);
         assert_eq!(unused(&Locked { all: all.clone(), plain: Ranges::default() }), (4, 1));
         assert_eq!(unused(&Locked { all, plain: of(&[(4 * MIB, 6 * MIB)]) }), (2, 3));
-    }
-
-    #[test]
-    fn a_status_says_whether_memory_is_locked() {
-        assert!(has_locked("Name:\tx\nVmLck:\t    8 kB\n"));
-        assert!(!has_locked("Name:\tVmLck: 8\nVmLck:\t       0 kB\n") && !has_locked(""));
     }
 }
