@@ -28,8 +28,8 @@
 //! ```
 //!
 //! The process keeps running meanwhile. So figures are of slightly different moments, memory that moved in between is
-//! counted separately, and every number is checked before it is used as an address. A page that is not resident is
-//! never touched: reading changes nothing in the process.
+//! counted separately, and every number is checked before it is used as an address. A page without contents
+//! is never touched, so reading gives the process no memory; a page of masu's tables that is swapped out is read back in.
 
 pub mod account;
 pub mod core_file;
