@@ -8,7 +8,6 @@ use masu_inspect::statistics::{self, IN_BYTES, Statistics};
 
 use super::{Target, failure};
 use crate::failure::Failure;
-use crate::printable::printable;
 use crate::standard::print_styled;
 
 /// Show the statistics of a running process.
@@ -43,13 +42,22 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     let process = order.target.pid().expect("clap requires one");
     let seen = statistics::read(process).map_err(|error| failure(&error))?;
     let (masu, all) = (seen.masu, seen.copies);
-    let name = masu_inspect::account::name(process);
+    let name = name(&std::fs::read(format!("/proc/{process}/comm")).unwrap_or_default());
     let text: String = match order.json {
         true => all.iter().map(|statistics| json(process, &name, &masu, statistics)).collect(),
         false => all.iter().map(|statistics| text(process, &name, statistics)).collect(),
     };
     print_styled(&text)?;
     Ok(0)
+}
+
+/// Returns the name in a process's `comm` as the process itself prints it at its end.
+fn name(comm: &[u8]) -> String {
+    let printable = |&byte: &u8| match byte {
+        b' '..=b'~' => byte.into(),
+        _ => '?',
+    };
+    comm.strip_suffix(b"\n").unwrap_or(comm).iter().map(printable).collect()
 }
 
 fn json(process: u32, name: &str, masu: &str, statistics: &Statistics) -> String {
@@ -62,7 +70,6 @@ fn json(process: u32, name: &str, masu: &str, statistics: &Statistics) -> String
 }
 
 fn text(process: u32, name: &str, statistics: &Statistics) -> String {
-    let name = printable(name);
     let mut text = format!("masu: statistics of process {process} ({name})\n");
     for (i, (name, n)) in statistics.iter().enumerate() {
         let rounded =
@@ -76,10 +83,17 @@ fn text(process: u32, name: &str, statistics: &Statistics) -> String {
 mod tests {
     use super::*;
 
+    /// As `Text::printable` of the engine prints it.
+    #[test]
+    fn a_name_is_the_one_that_the_process_prints_itself() {
+        assert_eq!(name("\u{e4} \"\n\u{9b}\n".as_bytes()), "?? \"???");
+        assert_eq!(name(b"ruby \xff\x7f"), "ruby ??");
+    }
+
     #[test]
     fn bytes_are_shown_as_the_process_shows_them() {
-        let text = text(7, "x\n", &vec![("allocated", 0), ("active", 1536)]);
-        let ends = ["process 7 (x?)", " 0  0 B", " 1536  1.5 KiB"];
+        let text = text(7, "x", &vec![("allocated", 0), ("active", 1536)]);
+        let ends = ["process 7 (x)", " 0  0 B", " 1536  1.5 KiB"];
         assert!(text.lines().zip(ends).all(|(line, end)| line.ends_with(end)), "{text}");
     }
 }
