@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use masu_inspect::account;
 use masu_tests::{Compile, Program, is_masu, library, scratch};
 
-use crate::client::{Running, exporter, get, masu};
+use crate::client::{Client, Running, exporter, get, masu};
 use crate::fleet;
 use crate::pprof::Decoded;
 
@@ -195,6 +195,26 @@ fn a_process_that_does_nothing_has_an_empty_profile() {
     let profile = Decoded::of(&answer.body);
     assert!(profile.samples.is_empty() && profile.mappings.len() > 2);
     go(&["-raw"], &answer.body);
+}
+
+/// Clients ask for the head alone to see whether there is something.
+#[test]
+fn a_head_is_there_at_once() {
+    if !is_masu() {
+        return;
+    }
+    let (process, _program) = waiting_sites("");
+    let (exporter, address) = exporter(&[]);
+    let begin = Instant::now();
+    let mut client = Client::new(&address);
+    for (id, status) in [(process.id(), 200), (exporter.id(), 404)] {
+        let path = format!("/{id}/debug/pprof/allocs?seconds=20");
+        let head = client.ask("HEAD", &path, "");
+        assert_eq!(head.status, status, "{}", head.head);
+        assert_eq!(head.head.contains("Content-Length"), status != 200, "{}", head.head);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(10));
+    assert_eq!(rate(&process), 0, "nothing is sampled");
 }
 
 #[test]

@@ -69,16 +69,20 @@ impl Answer {
 
     /// Writes it: in one piece if it is short, otherwise without copying the body.
     pub fn write(&self, to: &mut impl Write, is_head: bool, stays: bool) -> io::Result<()> {
+        let length = match self.body.len() {
+            // Not known without making the body.
+            0 if is_head => String::new(),
+            length => format!("Content-Length: {length}\r\n"),
+        };
         let encoding = if self.gzip { "Content-Encoding: gzip\r\n" } else { "" };
         let allow = if self.status == 405 { "Allow: GET, HEAD\r\n" } else { "" };
         let connection = if stays { "keep-alive" } else { "close" };
         let mut bytes = format!(
-            "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{encoding}{allow}\
+            "HTTP/1.1 {} {}\r\nContent-Type: {}\r\n{length}{encoding}{allow}\
              Vary: Accept, Accept-Encoding\r\nX-Content-Type-Options: nosniff\r\nConnection: {connection}\r\n\r\n",
             self.status,
             reason(self.status),
             self.kind,
-            self.body.len(),
         )
         .into_bytes();
         match &self.body[..] {

@@ -179,10 +179,7 @@ impl Profiles {
         seconds: Option<u64>,
         gone: &Gone<'_>,
     ) -> Result<Vec<u8>, Answer> {
-        let span = seconds.map(Duration::from_secs);
-        if span.is_some_and(|span| span > LONGEST) {
-            return Err(Answer::refusal(400, "seconds may be at most 600"));
-        }
+        let span = span(seconds)?;
         let before = self.requests.fetch_add(1, Ordering::AcqRel);
         let _seat = Seat(&self.requests);
         if before >= MOST {
@@ -199,6 +196,13 @@ impl Profiles {
             return Err(Answer::refusal(503, "the client has disconnected"));
         }
         lock(&self.naming).encode(process, profile, what.view())
+    }
+
+    /// Whether there is a profile of a process, without taking it; or why not.
+    pub fn is_there(&self, process: u32, seconds: Option<u64>) -> Result<(), Answer> {
+        span(seconds)?;
+        let found = masu_inspect::engines(process).map_err(Trouble::Unreadable);
+        found.map(drop).map_err(|trouble| refusal(&trouble))
     }
 
     fn take(
@@ -267,6 +271,15 @@ impl Profiles {
         }
         *requests += 1;
         Some(Entry { profiles: self, process, sampled: sampled.clone() })
+    }
+}
+
+/// Returns how long to sample.
+fn span(seconds: Option<u64>) -> Result<Option<Duration>, Answer> {
+    let span = seconds.map(Duration::from_secs);
+    match span.is_some_and(|span| span > LONGEST) {
+        true => Err(Answer::refusal(400, "seconds may be at most 600")),
+        false => Ok(span),
     }
 }
 

@@ -93,7 +93,11 @@ impl Routes {
                 }
             },
         };
-        match profiles.of(process, what, seconds, gone) {
+        let taken = match request.is_head {
+            true => profiles.is_there(process, seconds).map(|()| Vec::new()),
+            false => profiles.of(process, what, seconds, gone),
+        };
+        match taken {
             Ok(bytes) => Answer::of("application/octet-stream", bytes),
             Err(refusal) => refusal,
         }
