@@ -12,7 +12,8 @@ use flate2::write::GzEncoder;
 
 use crate::files::build_id;
 use crate::raw::{Amount, Place, Profile};
-use crate::symbols::Symbols;
+use crate::stacks::OTHERS;
+use crate::symbols::{Frame, Symbols};
 use crate::view::View;
 
 /// What a pair of sample types says of a call stack.
@@ -33,6 +34,9 @@ const GO: usize = 2;
 /// Frames that a reader omits once it knows their names, together with the frames they called: the allocator itself.
 const DROPPED_FRAMES: &str =
     "(__rust_|__rdl_|__rg_|alloc::alloc::|<?&?(masu::global|masu_core)::).*";
+
+/// The address of stacks that are not known: no code is there.
+const UNKNOWN: u64 = 0;
 
 /// Returns the file's bytes, with all sample types that the profile has.
 pub fn encode(profile: &Profile, symbols: &Symbols, view: View) -> io::Result<Vec<u8>> {
@@ -59,7 +63,7 @@ pub fn encode_for_collectors(
     encode_types(profile, symbols, view, &TYPES[..GO], 0)
 }
 
-/// `milliseconds`: the period before this moment that the profile is of.
+/// `milliseconds`: the period that the profile is of, before it was taken.
 fn encode_types(
     profile: &Profile,
     symbols: &Symbols,
@@ -75,6 +79,7 @@ fn encode_types(
             file.message(1, &value_type(&mut strings, &format!("{name}_{figure}"), unit));
         }
     }
+    let others = [Frame { name: OTHERS.into(), file: None, line: 0 }];
     // A location is an address; its lines are the functions inlined there, innermost first.
     let mut locations: HashMap<u64, u64> = HashMap::new();
     let mut functions: HashMap<(String, String), u64> = HashMap::new();
@@ -92,6 +97,8 @@ fn encode_types(
     for ((frames, size), sum) in sums {
         let mut sample = Message::default();
         let mut ids = Message::default();
+        // Readers leave out what has no location.
+        let frames = if frames.is_empty() { &[UNKNOWN][..] } else { frames };
         for &address in frames {
             let next = locations.len() as u64 + 1;
             let id = *locations.entry(address).or_insert(next);
@@ -106,7 +113,8 @@ fn encode_types(
             // Addresses outside every file belong to the last mapping, which exists for them.
             location.number(2, mapping.unwrap_or(profile.mappings.len()) as u64 + 1);
             location.number(3, call);
-            for frame in symbols.get(address) {
+            let frames = if address == UNKNOWN { &others[..] } else { symbols.get(address) };
+            for frame in frames {
                 let source = frame.file.clone().unwrap_or_default();
                 let next = functions.len() as u64 + 1;
                 let function =
@@ -151,8 +159,9 @@ fn encode_types(
         file.bytes(6, string.as_bytes());
     }
     file.number(7, dropped);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-    file.number(9, now.saturating_sub(milliseconds * 1_000_000));
+    let end = profile.taken.unwrap_or_else(SystemTime::now);
+    let end = end.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+    file.number(9, end.saturating_sub(milliseconds * 1_000_000));
     file.number(10, milliseconds * 1_000_000);
     file.message(11, &period);
     file.number(12, profile.rate);
@@ -252,6 +261,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::time::Duration;
 
     use flate2::read::GzDecoder;
 
@@ -322,5 +332,18 @@ mod tests {
         // Hours ago, and nanoseconds.
         assert_eq!(time(encode), (2, 7_200_000_000_000));
         assert_eq!(time(encode_for_collectors), (0, 0));
+        let taken = Some(UNIX_EPOCH + Duration::from_secs(7_200));
+        let saved = encoded(encode, &Profile { milliseconds: 1000, taken, ..profile });
+        assert_eq!(number(&saved, 9), 7_199_000_000_000);
+    }
+
+    /// `go tool pprof -top` shows no sample without a location.
+    #[test]
+    fn stacks_that_are_not_known_have_a_name() {
+        let places = vec![Place { samples: 1, ..Place::default() }];
+        let bytes = encoded(encode, &Profile { places, ..Profile::default() });
+        assert!(bytes.windows(OTHERS.len()).any(|part| part == OTHERS.as_bytes()));
+        // A location with its ID and a line.
+        assert!(bytes.windows(4).any(|part| part[0] == 4 << 3 | 2 && part[2..] == [1 << 3, 1]));
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The first line of the file.
 pub const FIRST_LINE: &str = "masu heap profile 1";
@@ -20,6 +21,8 @@ pub struct Profile {
     pub pid: u32,
     /// Milliseconds of observation.
     pub milliseconds: u64,
+    /// When it was taken, if that was not just now.
+    pub taken: Option<SystemTime>,
     /// Samples that could not be stored.
     pub dropped: u64,
     /// Whether it was observed from outside, so that growth is known.
@@ -199,15 +202,10 @@ impl Profile {
         for place in &self.places {
             let _ = write!(text, "place {} {}", place.size, place.samples);
             let _ = write!(text, " {:.0}", place.squares * 256.0);
-            let mut pair = |amount: Amount| {
-                let _ = write!(text, " {:.0} {:.0}", amount.objects * 65536.0, amount.bytes);
-            };
-            [place.allocated, place.live, place.peak].into_iter().for_each(&mut pair);
+            let pair = |of: Amount| format!(" {:.0} {:.0}", of.objects * 65536.0, of.bytes);
+            text.extend([place.allocated, place.live, place.peak].map(pair));
             let _ = write!(text, " {:.0}", place.lived);
-            let mut pair = |amount: Amount| {
-                let _ = write!(text, " {:.0} {:.0}", amount.objects * 65536.0, amount.bytes);
-            };
-            [place.grown, place.retained].into_iter().for_each(&mut pair);
+            text.extend([place.grown, place.retained].map(pair));
             text.push_str(" @");
             for frame in &place.frames {
                 let _ = write!(text, " {frame:#x}");
@@ -424,7 +422,11 @@ mod tests {
         std::fs::remove_file(&own).unwrap();
         let process = other.id().to_string();
         let mut profile = Profile::default();
-        profile.set_mappings(&std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap());
+        // The kernel lets the parent go on shortly before the program is mapped.
+        while profile.mappings.first().is_none_or(|first| !first.path.starts_with(place.path())) {
+            let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+            profile.set_mappings(&maps);
+        }
         profile.find_deleted(&process);
         let file = profile.mappings[0].file().to_owned();
         let ids = [&*file, Path::new("/bin/sleep")].map(crate::files::build_id);

@@ -9,6 +9,9 @@ use crate::raw::Profile;
 use crate::symbols::Symbols;
 use crate::view::View;
 
+/// The name of all stacks that are not known.
+pub(crate) const OTHERS: &str = "(other stacks)";
+
 /// Returns `outer;inner BYTES` for every stack.
 pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
     let mut stacks: BTreeMap<String, f64> = BTreeMap::new();
@@ -17,9 +20,16 @@ pub fn folded(profile: &Profile, symbols: &Symbols, view: View) -> Vec<String> {
             .stack(&place.frames)
             .map(|frame| frame.name.replace(|c: char| c == ';' || c.is_control(), ":"))
             .collect();
+        // Readers take a number between the stack and its bytes for another count.
+        if let Some(inner) = names.first_mut()
+            && let Some((name, end)) = inner.rsplit_once(' ')
+            && end.chars().all(|c| c.is_ascii_digit() || c == '.')
+        {
+            *inner = format!("{name}:{end}");
+        }
         names.reverse();
         if names.is_empty() {
-            names.push("(other stacks)".into());
+            names.push(OTHERS.into());
         }
         *stacks.entry(names.join(";")).or_default() += view.of(place).bytes;
     }
@@ -66,5 +76,18 @@ mod tests {
         let places = vec![Place { frames: vec![1], live, ..Place::default() }];
         let profile = Profile { places, ..Profile::default() };
         assert_eq!(folded(&profile, &symbols, View::Live), ["a:b::[2Jc 8"]);
+    }
+
+    #[test]
+    fn a_number_in_a_name_is_no_count() {
+        let mut symbols = Symbols::none();
+        for (address, name) in [(1, "outer 7"), (2, "RegExp:foo 12"), (3, "foo 1.5"), (4, "v 2x")] {
+            symbols.put(address, vec![Frame { name: name.into(), file: None, line: 0 }]);
+        }
+        let live = Amount { objects: 1.0, bytes: 8.0 };
+        let place = |inner| Place { frames: vec![inner, 1], live, ..Place::default() };
+        let profile = Profile { places: [2, 3, 4].map(place).into(), ..Profile::default() };
+        let lines = folded(&profile, &symbols, View::Live);
+        assert_eq!(lines, ["outer 7;RegExp:foo:12 8", "outer 7;foo:1.5 8", "outer 7;v 2x 8"]);
     }
 }

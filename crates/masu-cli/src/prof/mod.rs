@@ -301,8 +301,10 @@ fn has(profile: &Profile, view: View) -> Result<(), Failure> {
 
 /// A profile that was written earlier.
 fn load(file: &Path) -> Result<Profile, Failure> {
-    let profile = parse(file, &read(file)?)?;
-    let written = fs::metadata(file).map_or((i64::MAX, 0), |of| (of.mtime(), of.mtime_nsec()));
+    let mut profile = parse(file, &read(file)?)?;
+    let of_file = fs::metadata(file).ok().filter(fs::Metadata::is_file);
+    let written = of_file.as_ref().map_or((i64::MAX, 0), |of| (of.mtime(), of.mtime_nsec()));
+    profile.taken = of_file.and_then(|of| of.modified().ok());
     let calls: BTreeSet<u64> = profile.places.iter().flat_map(|it| &it.frames).copied().collect();
     let named = profile.mappings.iter().filter(|mapping| {
         mapping.has_file()
@@ -354,5 +356,21 @@ fn say_what_is_missing(profile: &Profile) {
              the figures are too low (a larger --rate takes fewer samples)",
             profile.dropped
         ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    #[test]
+    fn a_saved_profile_was_taken_when_its_file_was_written() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, then) = (place.path().join("old.prof"), UNIX_EPOCH + Duration::from_secs(7));
+        fs::write(&path, "masu heap profile 1\nrate 1\nmaps\nend\n").unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(then).unwrap();
+        assert_eq!(load(&path).unwrap().taken, Some(then));
     }
 }
