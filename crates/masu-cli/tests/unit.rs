@@ -317,3 +317,49 @@ fn what_would_not_take_effect_is_refused() {
     assert_eq!(machine.text(DROP_IN), "[Service]\nEnvironment=MINE=1\n");
     assert!(machine.unit(&["nginx", "--policy", "fast"], 2).contains("fast"));
 }
+
+#[test]
+fn paths_that_are_hidden_are_those_nearest_to_the_library() {
+    let machine = Machine::new(&[NGINX]);
+    let own = machine.fixture.witness().parent().unwrap().display().to_string();
+    let override_file = machine.at("etc/systemd/system/nginx.service.d/override.conf");
+    fs::create_dir_all(override_file.parent().unwrap()).unwrap();
+    for (lines, hidden_by) in [
+        ("InaccessiblePaths=-/none -@", Some("does not see libwitness.so: InaccessiblePaths")),
+        ("InaccessiblePaths=@\nInaccessiblePaths=", None),
+        ("InaccessiblePaths=/\nBindReadOnlyPaths=@", None),
+        ("TemporaryFileSystem=@:ro", Some("does not see libwitness.so: TemporaryFileSystem")),
+        ("TemporaryFileSystem=/:ro\nBindPaths=/else:@", None),
+        ("TemporaryFileSystem=@\nBindPaths=@:/else", Some("TemporaryFileSystem is set")),
+        ("NoExecPaths=/", Some("may not run code of libwitness.so: NoExecPaths is set")),
+        ("NoExecPaths=/\nExecPaths=/usr/sbin/nginx @", None),
+    ] {
+        fs::write(&override_file, format!("[Service]\n{}\n", lines.replace('@', &own))).unwrap();
+        let said = machine.unit(&["--print", "nginx"], if hidden_by.is_some() { 125 } else { 0 });
+        assert!(said.contains(hidden_by.unwrap_or("LD_PRELOAD=")), "{lines}: {said}");
+    }
+}
+
+/// systemd reads the drop-ins of all names of a service.
+#[test]
+fn drop_ins_of_an_alias_count() {
+    let machine = Machine::new(&[
+        ("lib/systemd/system/ssh.service", "[Service]\nExecStart=/usr/sbin/sshd -D\n"),
+        (
+            "etc/systemd/system/sshd.service.d/own.conf",
+            "[Service]\nEnvironment=LD_PRELOAD=/usr/lib/libfoo.so\n",
+        ),
+    ]);
+    let alias = machine.at("etc/systemd/system/sshd.service");
+    std::os::unix::fs::symlink("/lib/systemd/system/ssh.service", alias).unwrap();
+    for name in ["ssh", "sshd"] {
+        let said = machine.unit(&["--print", name], 0);
+        assert!(said.contains("LD_PRELOAD=libwitness.so:/usr/lib/libfoo.so\n"), "{said}");
+    }
+}
+
+#[test]
+fn an_empty_unit_file_masks_its_service() {
+    let machine = Machine::new(&[NGINX, ("etc/systemd/system/nginx.service", "")]);
+    assert!(machine.unit(&["nginx"], 2).contains("nginx.service is masked"));
+}

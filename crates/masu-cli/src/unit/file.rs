@@ -42,17 +42,16 @@ impl Service {
         let full = format!("{name}.service");
         let Some(file) = unit_file(root, &full) else { return Err(unknown(root, name)) };
         let (own, file) = match alias(&file) {
-            Some(own) if own == "null" => {
-                let failure =
-                    Failure::new(USAGE, format!("{full} is masked: it cannot be started"));
-                return Err(failure.remedy(format!("systemctl unmask {name}")));
-            }
             Some(own) if own.ends_with(".service") && !own.contains("@.") => {
                 let file = unit_file(root, &own).unwrap_or(file);
                 (own, file)
             }
-            _ => (full, file),
+            _ => (full.clone(), file),
         };
+        if is_masked(&file) {
+            let failure = Failure::new(USAGE, format!("{full} is masked: it cannot be started"));
+            return Err(failure.remedy(format!("systemctl unmask {name}")));
+        }
         let mut service = Self { name: own, lines: Vec::new(), root: root.to_owned() };
         service.read(&file);
         for drop_in in service.drop_ins() {
@@ -78,15 +77,12 @@ impl Service {
         }
     }
 
-    /// Returns its drop-ins except masu's own; an instance also has its template's, `a-b.service` those of
-    /// `a-.service`, and every service those of all. Of those with one name, systemd reads the first.
+    /// Returns its drop-ins except masu's own: those of all its names, and those of all services. Of those with one name,
+    /// systemd reads the first.
     fn drop_ins(&self) -> Vec<PathBuf> {
-        let template = self.name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
-        let own = [Some(format!("{}.d", self.name)), template].into_iter().flatten();
-        let stem = self.name.trim_end_matches(".service").split('@').next().unwrap_or_default();
-        let dashes = stem.rmatch_indices('-').filter(|(at, _)| at + 1 < stem.len());
-        let prefixes = dashes.map(|(at, _)| format!("{}.service.d", &stem[..=at]));
-        let directories = own.chain(prefixes).chain(["service.d".to_owned()]);
+        let names = [self.name.clone()].into_iter().chain(aliases(&self.root, &self.name));
+        let of_names: Vec<_> = names.flat_map(|name| drop_in_directories(&name)).collect();
+        let directories = of_names.into_iter().chain(["service.d".to_owned()]);
         let name = |path: &PathBuf| path.file_name().map(ToOwned::to_owned);
         let mut files: Vec<PathBuf> = directories
             .flat_map(|directory| PLACES.map(|place| self.root.join(place).join(&directory)))
@@ -180,11 +176,9 @@ impl Service {
     pub fn sees(&self, library: &Path) -> Result<(), Failure> {
         let hides = |what: &str| {
             let library = library.display();
-            Err(Failure::new(
-                REFUSED,
-                format!("{} does not see {library}: {what} is set", self.name),
-            )
-            .remedy("install masu below /usr or /usr/local, or name a copy there with --lib"))
+            let cannot = if what == "NoExecPaths" { "may not run code of" } else { "does not see" };
+            Err(Failure::new(REFUSED, format!("{} {cannot} {library}: {what} is set", self.name))
+                .remedy("install masu below /usr or /usr/local, or name a copy there with --lib"))
         };
         for (key, places) in [
             ("ProtectHome", &["/home", "/root", "/run/user"][..]),
@@ -200,7 +194,37 @@ impl Service {
                 return hides(key);
             }
         }
+        let bound = ["BindPaths", "BindReadOnlyPaths"];
+        for (key, unless) in [
+            ("InaccessiblePaths", &bound[..]),
+            ("TemporaryFileSystem", &bound),
+            ("NoExecPaths", &["ExecPaths"]),
+        ] {
+            let shown = unless.iter().map(|key| self.nearest(key, library)).max();
+            if self.nearest(key, library) > shown.unwrap_or(0) {
+                return hides(key);
+            }
+        }
         Ok(())
+    }
+
+    /// Returns how deep the deepest directory above a file is that a list of paths has; 0 if it has none.
+    fn nearest(&self, key: &str, file: &Path) -> usize {
+        let mut nearest = 0;
+        for value in self.values(key) {
+            // An empty value takes the others back.
+            nearest = if value.is_empty() { 0 } else { nearest };
+            for word in words(value) {
+                let mut parts = word.trim_start_matches(['-', '+']).split(':');
+                let first = parts.next().unwrap_or_default();
+                let place = if key.starts_with("Bind") { parts.next() } else { None };
+                let place = Path::new(place.unwrap_or(first));
+                if file.starts_with(place) {
+                    nearest = nearest.max(place.components().count());
+                }
+            }
+        }
+        nearest
     }
 
     /// Returns the user as whom it runs, if that user may not read the library: the loader would leave it out.
@@ -244,6 +268,33 @@ fn words(line: &str) -> Vec<String> {
 /// name.
 fn alias(file: &Path) -> Option<String> {
     Some(fs::read_link(file).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+/// Whether a unit file is one that systemd takes for masked: `/dev/null`, also on another machine, or empty.
+fn is_masked(file: &Path) -> bool {
+    let is_empty = |of: fs::Metadata| of.is_file() && of.len() == 0;
+    alias(file).is_some_and(|target| target == "null") || fs::metadata(file).is_ok_and(is_empty)
+}
+
+/// Returns the other names of a service: links to its file.
+fn aliases(root: &Path, name: &str) -> Vec<String> {
+    let entries = PLACES.iter().filter_map(|place| fs::read_dir(root.join(place)).ok()).flatten();
+    let others =
+        entries.flatten().filter(|entry| alias(&entry.path()).is_some_and(|of| of == name));
+    others
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|it| it != name)
+        .collect()
+}
+
+/// Returns the names of the directories with a name's drop-ins: an instance also has its template's, and `a-b.service`
+/// those of `a-.service`.
+fn drop_in_directories(name: &str) -> Vec<String> {
+    let template = name.split_once('@').map(|(name, _)| format!("{name}@.service.d"));
+    let own = [Some(format!("{name}.d")), template].into_iter().flatten();
+    let stem = name.trim_end_matches(".service").split('@').next().unwrap_or_default();
+    let dashes = stem.rmatch_indices('-').filter(|(at, _)| at + 1 < stem.len());
+    own.chain(dashes.map(|(at, _)| format!("{}.service.d", &stem[..=at]))).collect()
 }
 
 /// Returns the file of a unit; an instance has its template's.
