@@ -53,6 +53,13 @@ fn bare_is_what_env_takes() {
     );
 }
 
+/// mimalloc takes an option without a value for one that is switched on.
+#[test]
+fn an_empty_value_is_one_to_mimalloc() {
+    assert_eq!(translate(&["--bare", "MIMALLOC_VERBOSE="], 0), "MASU_VERBOSE=1\n");
+    assert!(translate(&["MIMALLOC_VERBOSE="], 0).contains("  MIMALLOC_VERBOSE=  MASU_VERBOSE=1\n"));
+}
+
 #[test]
 fn libraries_of_others_leave_ld_preload() {
     let list = "LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2:/usr/lib/libfoo.so";

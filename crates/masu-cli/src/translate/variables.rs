@@ -48,8 +48,8 @@ impl Variable {
             };
             Some(Self { of, options: items.map(option).collect() })
         };
-        let single = |of, family, key: &str| {
-            let options = vec![(format!("{name}={value}"), table::meaning(family, key, value))];
+        let single = |of, family, key: &str, meant: &str| {
+            let options = vec![(format!("{name}={value}"), table::meaning(family, key, meant))];
             Some(Self { of, options })
         };
         let upper = name.to_ascii_uppercase();
@@ -76,14 +76,20 @@ impl Variable {
                 Some(Self { of: "the dynamic loader", options })
             }
             other => match (other.strip_prefix("MIMALLOC_"), other.strip_prefix("TCMALLOC_")) {
-                (Some(key), _) => single("mimalloc", Family::Mimalloc, key),
-                (_, Some(key)) => single("tcmalloc", Family::Tcmalloc, key),
+                // An empty value is 1 to mimalloc.
+                (Some(key), _) if value.is_empty() => {
+                    single("mimalloc", Family::Mimalloc, key, "1")
+                }
+                (Some(key), _) => single("mimalloc", Family::Mimalloc, key, value),
+                (_, Some(key)) => single("tcmalloc", Family::Tcmalloc, key, value),
                 _ if BARE.iter().any(|begin| other.starts_with(begin))
                     && table::has(Family::Tcmalloc, other) =>
                 {
-                    single("tcmalloc", Family::Tcmalloc, other)
+                    single("tcmalloc", Family::Tcmalloc, other, value)
                 }
-                _ if table::has(Family::Glibc, other) => single("glibc", Family::Glibc, other),
+                _ if table::has(Family::Glibc, other) => {
+                    single("glibc", Family::Glibc, other, value)
+                }
                 _ => None,
             },
         }
