@@ -129,6 +129,24 @@ fn show(answer: &clap::Error) -> Result<u8, Failure> {
     if answer.use_stderr() { Ok(code) } else { standard::print("").map(|()| code) }
 }
 
+/// Returns a command as far as its help shows it: clap's scripts offer hidden options, too.
+fn visible(command: &clap::Command) -> clap::Command {
+    // This process ends when the script is written.
+    let name: &str = command.get_name().to_owned().leak();
+    let mut shown = clap::Command::new(name)
+        .args(command.get_arguments().filter(|arg| !arg.is_hide_set()).cloned())
+        .subcommands(command.get_subcommands().map(visible))
+        .disable_help_subcommand(true)
+        .disable_help_flag(command.is_disable_help_flag_set());
+    if let Some(about) = command.get_about() {
+        shown = shown.about(about.clone());
+    }
+    if let Some(about) = command.get_long_about() {
+        shown = shown.long_about(about.clone());
+    }
+    if command.get_version().is_some() { shown.version("") } else { shown }
+}
+
 fn dispatch(verb: Verb) -> Result<u8, Failure> {
     // The program has its streams as they are.
     if !matches!(verb, Verb::Run(_)) {
@@ -153,7 +171,7 @@ fn dispatch(verb: Verb) -> Result<u8, Failure> {
         Verb::Translate(order) => translate::run(&order),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "masu", &mut script);
+            clap_complete::generate(shell, &mut visible(&Cli::command()), "masu", &mut script);
             standard::put(&script)?;
             Ok(0)
         }

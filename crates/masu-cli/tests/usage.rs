@@ -180,6 +180,18 @@ fn completions_know_the_options() {
     assert!(bash.wait().unwrap().success());
 }
 
+/// Those that only tests and masu itself use.
+#[test]
+fn completions_do_not_offer_hidden_options() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = answer(&["completions", shell], 0).0;
+        let dashes = if shell == "fish" { "-l " } else { "--" };
+        let has = |option: &str| script.contains(&format!("{dashes}{option}"));
+        assert!(["remove", "schema", "help", "version"].into_iter().all(has), "{shell}");
+        assert!(!has("root") && !has("service"), "{shell}");
+    }
+}
+
 #[test]
 fn manual_pages_are_written() {
     let fixture = Fixture::new();
