@@ -13,7 +13,9 @@ native_options() {
     out=$root/target/packages given=()
     while [ $# -gt 0 ]; do
         case $1 in
-            --out) out=$2; shift ;;
+            --out)
+                [ $# -gt 1 ] || { echo "${0##*/}: --out DIR" >&2; exit 2; }
+                out=$2; shift ;;
             --machine)
                 [ $# -gt 3 ] || { echo "${0##*/}: --machine NAME LIBRARY COMMAND" >&2; exit 2; }
                 given+=("$2" "$(realpath -e "$3")" "$(realpath -e "$4")")

@@ -356,6 +356,54 @@ fn a_directory_outside_the_prefix_is_refused() {
     assert_eq!(done.status.code(), Some(2), "pkg-config's file would hold a relative path");
 }
 
+/// Everything that takes a value says so where there is none.
+#[test]
+fn an_option_without_its_value_is_refused() {
+    for (script, option) in [
+        ("crates/libmasu/install", "--prefix"),
+        ("packaging/deb", "--out"),
+        ("packaging/gem", "--out"),
+        ("packaging/install.sh", "--prefix"),
+        ("packaging/npm", "--out"),
+        ("packaging/release", "--machine"),
+        ("packaging/tarball", "--from"),
+    ] {
+        let done = Command::new(workspace().join(script)).arg(option).output().expect("it runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{script}: {said}");
+        let name = script.rsplit('/').next().unwrap_or_default();
+        assert!(said.starts_with(&format!("{name}: {option} ")), "{said}");
+    }
+}
+
+/// cargo splits RUSTFLAGS at spaces.
+#[test]
+fn a_release_is_built_in_a_directory_with_a_space() {
+    let place = scratch();
+    let root = place.path().join("a place");
+    fs::create_dir_all(root.join("bin")).expect("made");
+    let mut copy = Command::new("cp");
+    copy.arg("-r").args(["packaging", "Cargo.toml", "CHANGELOG.md"]).current_dir(workspace());
+    succeed(copy.arg(&root));
+    // A compiler for this machine, and a cargo that notes how it is to compile. Both are written by another process: a
+    // file that is open for writing in a child of another test cannot be executed.
+    let write = "mkdir -p lib/rustlib/$1-unknown-linux-gnu lib/rustlib/$1-unknown-linux-musl
+        printf '#!/bin/sh\\necho \"%s\"\\n' \"$PWD\" >bin/rustc
+        printf '#!/bin/sh\\nprintf %%s \"$CARGO_ENCODED_RUSTFLAGS\" >flags; exit 1\\n' >bin/cargo
+        chmod +x bin/rustc bin/cargo";
+    let machine = std::env::consts::ARCH;
+    succeed(Command::new("sh").args(["-ec", write, "sh", machine]).current_dir(&root));
+    let path = format!("{}:{}", root.join("bin").display(), std::env::var("PATH").expect("PATH"));
+    let mut release = Command::new(root.join("packaging/release"));
+    release.args(["--dirty", "--machine", machine]).env("PATH", path).env("CARGO_HOME", "/c c");
+    let done = release.output().expect("it runs");
+    let said = String::from_utf8_lossy(&done.stderr);
+    let flags = fs::read_to_string(root.join("flags")).unwrap_or_else(|_| panic!("{said}"));
+    let expected = [format!("{}=/masu", root.display()), "/c c=/cargo".to_owned()]
+        .map(|prefix| format!("--remap-path-prefix={prefix}"));
+    assert_eq!(flags.split('\x1f').collect::<Vec<_>>(), expected);
+}
+
 /// As on Alpine, where `realpath` is busybox's and takes no options.
 #[test]
 fn an_archive_is_made_with_the_commands_of_busybox() {
