@@ -45,8 +45,7 @@ install:
 	for section in 1 3 7; do \
 	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
 	done
-	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)' README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE
-	install -D -m 644 -t '$(DESTDIR)$(DOCDIR)/docs' docs/*.md
+	packaging/documents '$(DESTDIR)$(DOCDIR)'
 	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
 	umask 022; \
@@ -63,10 +62,8 @@ uninstall:
 	    '$(DESTDIR)$(MANDIR)'/man3/libmasu.3 '$(DESTDIR)$(MANDIR)'/man7/masu-conf.7 \
 	    '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions/masu' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu' \
-	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish' \
-	    '$(DESTDIR)$(DOCDIR)'/README.md '$(DESTDIR)$(DOCDIR)'/CHANGELOG.md '$(DESTDIR)$(DOCDIR)'/SECURITY.md \
-	    '$(DESTDIR)$(DOCDIR)'/LICENSE-MIT '$(DESTDIR)$(DOCDIR)'/LICENSE-APACHE '$(DESTDIR)$(DOCDIR)'/docs/*.md
-	rmdir --ignore-fail-on-non-empty '$(DESTDIR)$(DOCDIR)/docs' '$(DESTDIR)$(DOCDIR)' 2>/dev/null || true
+	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
+	packaging/documents --uninstall '$(DESTDIR)$(DOCDIR)'
 
 deb:
 	packaging/deb

@@ -5,7 +5,7 @@ use std::process::Command;
 use masu_tests::{tool, workspace};
 
 use crate::image::{Image, search_path};
-use crate::{built, output, package, packages, succeed, text};
+use crate::{built, links_lead_to_files, output, package, packages, succeed, text};
 
 const NAMES: [&str; 3] = ["libmasu0_", "libmasu-dev_", "masu_"];
 
@@ -78,6 +78,15 @@ fn the_maintainer_is_who_builds() {
         assert_eq!(maintainer(named.path()), "Ada & Söhne <ada@example.org>\n");
         assert_eq!(maintainer(packages), "Built locally <nobody@built-locally.invalid>\n");
     }
+}
+
+#[test]
+fn the_documents_of_a_package_link_to_each_other() {
+    let Some(packages) = packages() else { return };
+    let place = masu_tests::scratch();
+    let mut unpack = Command::new("dpkg-deb");
+    succeed(unpack.arg("-x").arg(package(packages, "masu_", ".deb")).arg(place.path()));
+    links_lead_to_files(&place.path().join("usr/share/doc/masu"));
 }
 
 /// Debian's own checks find nothing.

@@ -107,3 +107,23 @@ fn script(place: &Path, name: &str, text: &str) -> PathBuf {
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+/// Every link of the pages below a directory leads to a file there.
+#[track_caller]
+fn links_lead_to_files(documents: &Path) {
+    let mut find = Command::new("find");
+    let pages = succeed(find.arg(documents).args(["-name", "*.md"]));
+    assert!(pages.lines().count() > 50, "{pages}");
+    let mut dead = Vec::new();
+    for page in pages.lines().map(Path::new) {
+        let text = std::fs::read_to_string(page).expect("a page");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or_default();
+            let is_elsewhere = file.contains(':');
+            if !is_elsewhere && !page.with_file_name(file).is_file() && !file.is_empty() {
+                dead.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(dead.is_empty(), "{dead:#?}");
+}

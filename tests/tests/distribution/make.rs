@@ -6,7 +6,7 @@ use std::process::Command;
 
 use masu_tests::{LARGEST_LIBRARY, scratch, tool, workspace};
 
-use crate::{built, output, script, succeed, text};
+use crate::{built, links_lead_to_files, output, script, succeed, text};
 
 /// A directory whose name has what shells, sed and pkg-config treat in their own ways.
 const PREFIX: &str = "/opt/ma su & more";
@@ -62,6 +62,7 @@ fn what_make_installs_works_and_can_be_taken_away() {
     ] {
         assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
     }
+    links_lead_to_files(&prefix.join("share/doc/masu"));
     assert!(files(place.path()).iter().all(|name| name.starts_with(&PREFIX[1..])));
     let mut own = Command::new("find");
     let own = succeed(own.arg(place.path().join("opt")).args(["!", "-perm", "-o=r"]));
@@ -98,6 +99,26 @@ fn what_make_installs_works_and_can_be_taken_away() {
 
     succeed(&mut make(from, place.path(), "uninstall"));
     assert_eq!(files(place.path()), Vec::<String>::new());
+}
+
+/// What a page links to is installed with it, or the link is not there: the sources are not.
+#[test]
+fn documents_have_no_link_that_leads_nowhere() {
+    let place = scratch();
+    let own = place.path().join("own");
+    fs::write(&own, "").expect("written");
+    let documents = |arguments: &[&str]| {
+        let mut install = Command::new(workspace().join("packaging/documents"));
+        succeed(install.args(arguments).arg(place.path()));
+    };
+    documents(&[]);
+    links_lead_to_files(place.path());
+    let readme = fs::read_to_string(place.path().join("docs/README.md")).expect("a page");
+    assert!(readme.contains("](benchmarks/README.md)"), "{readme}");
+    documents(&["--uninstall"]);
+    assert_eq!(files(place.path()), ["own"]);
+    fs::remove_file(own).expect("still there");
+    assert!(fs::read_dir(place.path()).expect("a directory").next().is_none());
 }
 
 /// Also for a cargo whose configuration names another directory: the variable counts for more.

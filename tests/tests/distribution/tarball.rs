@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use masu_tests::{long, scratch, source, tool, workspace};
 
-use crate::{Made, built, once, output, package, succeed, text};
+use crate::{Made, built, links_lead_to_files, once, output, package, succeed, text};
 
 static MADE: Made = LazyLock::new(|| once(tarball));
 
@@ -81,6 +81,7 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
     ] {
         assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
     }
+    links_lead_to_files(&prefix.path().join("share/doc/masu"));
     let mut placeholder = Command::new("grep");
     let left = output(placeholder.args(["-rl", "@[a-z]*@", "--include=*.pc"]).arg(prefix.path()));
     assert_eq!(text(&left.stdout), "");
