@@ -54,6 +54,16 @@ impl Block {
         unsafe { (*block).mark == MARK }
     }
 
+    /// Whether a block looks as if it had the mark; another thread may be writing to it.
+    ///
+    /// # Safety
+    /// It must be memory of a span.
+    #[inline(always)]
+    pub unsafe fn seems_marked(block: *mut Block) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { (&raw const (*block).mark).read_volatile() == MARK }
+    }
+
     /// Whether memory looks like a free block that links to `next`; another thread may be writing to it.
     ///
     /// # Safety

@@ -26,18 +26,37 @@ use core::ptr::null_mut;
 
 const WORDS: usize = GRANULE / 16 / 64;
 
-/// Which blocks of a span are free, by their offsets / 16: the index of each would take a division.
-struct FreeSet([u64; WORDS]);
+/// Which blocks of a span are in use, by their offsets / 16: the index of each would take a division.
+struct UsedSet([u64; WORDS]);
 
-impl FreeSet {
+impl UsedSet {
     fn insert(&mut self, offset: usize) {
         if let Some(word) = self.0.get_mut(offset / 16 / 64) {
             *word |= 1 << (offset / 16 % 64);
         }
     }
 
+    fn remove(&mut self, offset: usize) {
+        if let Some(word) = self.0.get_mut(offset / 16 / 64) {
+            *word &= !(1 << (offset / 16 % 64));
+        }
+    }
+
     fn contains(&self, offset: usize) -> bool {
         self.0.get(offset / 16 / 64).is_some_and(|word| word >> (offset / 16 % 64) & 1 != 0)
+    }
+
+    /// The pages on which blocks of `size` bytes in the set lie, a bit each.
+    fn pages(&self, size: usize) -> u16 {
+        let mut pages = 0u32;
+        for (index, mut word) in self.0.into_iter().enumerate() {
+            while word != 0 {
+                let offset = (index * 64 + word.trailing_zeros() as usize) * 16;
+                word &= word - 1;
+                pages |= (2 << ((offset + size - 1) / UNIT % 16)) - (1 << (offset / UNIT));
+            }
+        }
+        pages as u16
     }
 }
 
@@ -116,60 +135,95 @@ impl Span {
         if auxv::page_size() != UNIT {
             return;
         }
-        let size = (self.size() as usize).max(1);
         let base = granule_address(span as usize);
-        let mut free = FreeSet([0; WORDS]);
-        let mut at = self.free;
-        while !at.is_null() {
-            free.insert(at as usize - base);
-            // SAFETY: invariant 1 of `span::record`: a list of free blocks.
-            at = unsafe { (*at).next };
-        }
-        (0..UNITS_PER_GRANULE)
-            .filter(|page| self.purged >> page & 1 != 0)
-            .for_each(|page| self.starts(page).for_each(|index| free.insert(index * size)));
-        let carved = self.carved as usize;
-        let touched = self.touched() as usize;
-        let fresh = (0..touched.div_ceil(UNIT))
-            .filter(|page| self.purged >> page & 1 == 0)
-            .filter(|page| {
-                let (first, last) = (page * UNIT / size, ((page + 1) * UNIT - 1) / size);
-                (first..=last).all(|index| index >= carved || free.contains(index * size))
-            })
-            .fold(0u16, |mask, page| mask | 1 << page);
+        // SAFETY: passed on.
+        let used = unsafe { self.used(base) };
+        let touched = (1u32 << (self.touched() as usize).div_ceil(UNIT)) - 1;
+        let fresh = touched as u16 & !self.purged & !used.pages(self.size() as usize);
         if fresh == 0 {
             return;
         }
+        self.purged |= fresh;
         // SAFETY: the line is the caller's (invariant 5 of `span::record`); pages in `fresh` hold free blocks only.
         unsafe {
-            self.unlink_starts_on(base, fresh);
-            self.purged |= fresh;
+            self.link_all_but(base, &used);
             close(span);
             note(base, fresh, discards);
         }
     }
 
-    /// Takes the blocks that start on the pages of a mask off the free list.
+    /// The blocks that are in use, or whose way back to the span has not ended.
     ///
     /// # Safety
-    /// The caller must own the span, which begins at `base`.
-    unsafe fn unlink_starts_on(&mut self, base: usize, mask: u16) {
-        let mut kept: *mut Block = null_mut();
-        let mut kept_len = 0;
+    /// As for [`purge_pages`](Self::purge_pages); the span begins at `base`.
+    unsafe fn used(&self, base: usize) -> UsedSet {
+        let mut used = UsedSet([0; WORDS]);
+        // The marks, read one after the other, tell sooner than the list, which leads to and fro. All blocks of the list
+        // have them, so if no more have, no others have. A longer block may be on a page that the program has made
+        // inaccessible.
+        if (self.size() as usize) < UNIT {
+            let mut marked = 0;
+            self.each_start(|offset| {
+                // SAFETY: a block of the span; its page is as the program's other blocks need it.
+                if unsafe { Block::seems_marked((base + offset) as *mut Block) } {
+                    marked += 1;
+                } else {
+                    used.insert(offset);
+                }
+            });
+            if marked == self.free_len() {
+                return used;
+            }
+        }
+        self.each_start(|offset| used.insert(offset));
         let mut at = self.free;
         while !at.is_null() {
-            // SAFETY: invariant 1 of `span::record`.
-            let next = unsafe { (*at).next };
-            if mask >> ((at as usize - base) / UNIT) & 1 == 0 {
-                // SAFETY: invariant 1 of `span::record`.
-                unsafe { (*at).next = kept };
-                kept = at;
-                kept_len += 1;
-            }
-            at = next;
+            used.remove(at as usize - base);
+            // SAFETY: invariant 1 of `span::record`: a list of free blocks.
+            at = unsafe { (*at).next };
         }
-        self.free = kept;
-        self.base = self.countdown.wrapping_add(kept_len);
+        used
+    }
+
+    /// Calls `f` with the offset of each block that starts on a page that is not purged, in their order.
+    #[inline(always)]
+    fn each_start(&self, mut f: impl FnMut(usize)) {
+        let size = (self.size() as usize).max(1);
+        let carved = usize::from(self.carved) * size;
+        let mut offset = 0;
+        for page in 0..UNITS_PER_GRANULE {
+            let purged = self.purged >> page & 1 != 0;
+            while offset < carved.min((page + 1) * UNIT) {
+                if !purged {
+                    f(offset);
+                }
+                offset += size;
+            }
+        }
+    }
+
+    /// Makes the free list anew, of all blocks that start on pages that are not purged, except for those in use.
+    ///
+    /// # Safety
+    /// The caller must own the span, which begins at `base`, and the others must be free.
+    unsafe fn link_all_but(&mut self, base: usize, used: &UsedSet) {
+        let (mut list, mut len) = (null_mut(), 0);
+        let mut end: *mut *mut Block = &raw mut list;
+        self.each_start(|offset| {
+            if !used.contains(offset) {
+                let block = (base + offset) as *mut Block;
+                // SAFETY: as the caller says: the end is the list's head, or a free block's link.
+                unsafe {
+                    *end = block;
+                    end = &raw mut (*block).next;
+                }
+                len += 1;
+            }
+        });
+        // SAFETY: as above.
+        unsafe { *end = null_mut() };
+        self.free = list;
+        self.base = self.countdown.wrapping_add(len);
     }
 }
 
@@ -192,7 +246,79 @@ unsafe fn note(base: usize, mask: u16, discards: &mut Discards) {
 #[cfg(all(test, not(any(loom, miri))))]
 mod tests {
     use super::*;
-    use crate::size_class::SIZES;
+    use crate::region;
+    use crate::run::Home;
+    use crate::size_class::{LAST_CLASS, SIZES, size_of_class};
+    use crate::span::{init, pool, record};
+
+    #[test]
+    fn pages_go_back_if_all_blocks_on_them_are_on_the_list() {
+        region::init().expect("address space");
+        let span = pool::take(false, None, Home::ANY).expect("memory");
+        for class in 1..=LAST_CLASS {
+            // Free ones, and of the others those that only look so, of 1,024 each.
+            for (free, alike) in [(1024, 0), (1020, 0), (1020, 512), (1000, 1024), (600, 100)] {
+                let (mut state, most) = (class as u64 + 1, [alike, free]);
+                check(span, class, &mut |of| {
+                    state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                    state >> 54 < most[usize::from(of)]
+                });
+            }
+        }
+        // SAFETY: from the pool, on no list; its blocks are nobody's.
+        unsafe { pool::give(span) };
+    }
+
+    /// Frees blocks of a span twice, and purges it each time: those of which `decide` says so. Of the others it says
+    /// which have the mark, like those that other threads free.
+    fn check(span: u32, class: usize, decide: &mut dyn FnMut(bool) -> bool) {
+        // SAFETY: from the pool, this thread's alone.
+        let s = unsafe {
+            init(span, class, u32::MAX - 1);
+            &mut *record(span)
+        };
+        let (base, size) = (granule_address(span as usize), size_of_class(class));
+        // SAFETY: as above; blocks beyond those that exist are not touched.
+        unsafe {
+            s.carve(span, GRANULE - 3 * UNIT - 1);
+            let mut used: Vec<usize> = (0..s.carved.into()).collect();
+            for _ in 0..2 {
+                used.retain(|&index| {
+                    let block = (base + index * size) as *mut Block;
+                    let free = index != 0 && decide(true);
+                    Block::make_free(block, s.free);
+                    if free {
+                        let n = s.free_len() + 1;
+                        s.take_free();
+                        s.give_back(block, n);
+                    } else if !decide(false) {
+                        block.cast::<[u64; 2]>().write([7; 2]);
+                    }
+                    !free
+                });
+                let pages = |index: usize| index * size / UNIT..=(index * size + size - 1) / UNIT;
+                let touched = (s.touched() as usize).div_ceil(UNIT);
+                let expected = (0..touched)
+                    .filter(|page| !used.iter().any(|&index| pages(index).contains(page)))
+                    .fold(0u16, |mask, page| mask | 1 << page);
+                let mut discards = Discards::new();
+                s.purge_pages(span, &mut discards);
+                discards.go();
+                assert_eq!(s.purged, expected, "{size} bytes, {} in use", used.len());
+                assert_eq!(s.out() as usize, used.len(), "{size} bytes");
+                let mut at = s.free;
+                for _ in 0..s.free_len() {
+                    let offset = at as usize - base;
+                    assert!(Block::is_marked(at) && offset.is_multiple_of(size), "{size} bytes");
+                    assert!(used.binary_search(&(offset / size)).is_err(), "{size} bytes");
+                    assert_eq!(expected >> (offset / UNIT) & 1, 0, "{size} bytes");
+                    at = (*at).next;
+                }
+                assert!(at.is_null());
+            }
+            s.set_touched(GRANULE as u32);
+        }
+    }
 
     #[test]
     fn the_blocks_on_pages_are_those_that_start_on_each() {
