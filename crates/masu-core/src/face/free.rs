@@ -197,6 +197,19 @@ unsafe fn others(p: *mut u8, granule: usize, base: Base) {
 #[cold]
 #[inline(never)]
 unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
+    // SAFETY: passed on. In functions of their own: the first has no registers to save.
+    unsafe {
+        if !heap::begin_chain(p, granule, class) {
+            others_sent(p, granule, class);
+        }
+    }
+}
+
+/// # Safety
+/// As for [`finish`].
+#[cold]
+#[inline(never)]
+unsafe fn others_sent(p: *mut u8, granule: usize, class: usize) {
     // SAFETY: passed on.
     unsafe { others_done(p, heap::turn_of_chain(p, granule, class)) };
 }

@@ -67,7 +67,18 @@ pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
     }
 }
 
-/// Does what is left if that says that it is a chain's turn, for a block of a class. Returns as [`free_of_others`].
+/// Begins a chain if that says that it is one's turn, for a block of a class, and nothing else remains to do. If not,
+/// nothing has changed.
+///
+/// # Safety
+/// As for [`free_of_others`], called right after that.
+#[inline(always)]
+pub unsafe fn begin_chain(p: *mut u8, granule: usize, class: usize) -> bool {
+    // SAFETY: passed on.
+    unsafe { Outbox::begin_usual(current(), granule as u32, class, p.cast()) }
+}
+
+/// Does what is left if that did not, for a block of a class. Returns as [`free_of_others`].
 ///
 /// # Safety
 /// As for [`free_of_others`], called right after that.

@@ -32,7 +32,7 @@ use crate::size_class::{LAST_CLASS, size_of_class};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::span::MARK;
 use crate::span::{Block, page_map};
-use crate::sync::{Ordering, shared_static};
+use crate::sync::{Cell, Ordering, shared_static};
 use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use core::mem::offset_of;
@@ -76,8 +76,8 @@ fn is_no_thread(owner: u32) -> bool {
 
 /// The result of [`Outbox::turn`].
 pub enum Turn {
-    /// The block is in the chain, or has gone out.
-    Taken(Sent),
+    /// The block has gone out with the chain.
+    Sent(Sent),
     /// Nothing has changed, and the block is one for [`Outbox::put`].
     Put,
     /// Nothing has changed: a visitor is at the outbox.
@@ -160,33 +160,51 @@ impl Outbox {
         }
     }
 
-    /// At a chain's turn: the chain takes the block and goes out, or there is none, and it begins.
+    /// At a chain's turn, if there is none: it begins, unless more is to be done than that. Returns whether it has begun;
+    /// if not, nothing has changed.
+    ///
+    /// # Safety
+    /// As for [`put`](Self::put); the slot must be the span's.
+    #[inline(always)]
+    pub unsafe fn begin_usual(heap: &Heap, span: u32, class: usize, block: *mut Block) -> bool {
+        let outbox = &heap.outbox;
+        let Some(_inside) = outbox.holder.enter() else { return false };
+        let (slot, most) = (outbox.slot(span), outbox.most(class));
+        if slot.left.get() != 0
+            || most == 1
+            || outbox.is_oversubscribed()
+            || !outbox.holder.holds()
+            || is_no_thread(owner_of(span))
+        {
+            return false;
+        }
+        let (hand, next) = outbox.next();
+        let seen = next.now();
+        if seen == next.seen.get() && next.left.get() != 0 {
+            return false;
+        }
+        outbox.hand.set(hand);
+        next.seen.set(seen);
+        // SAFETY: passed on. If this is the slot that was looked at, it looks as if it had not been.
+        unsafe { outbox.begin(slot, span, most, block) };
+        true
+    }
+
+    /// At a chain's turn, if there is one: it takes the block and goes out.
     ///
     /// # Safety
     /// As for [`put`](Self::put); the slot must be the span's.
     #[inline(always)]
     pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Turn {
         let outbox = &heap.outbox;
-        let Some(inside) = outbox.holder.enter() else { return Turn::Visited };
+        let Some(_inside) = outbox.holder.enter() else { return Turn::Visited };
         let slot = outbox.slot(span);
-        let most = outbox.most(class);
-        let sent = if slot.left.get() == 1 {
-            // SAFETY: passed on, and invariant 1: there is a chain, of this span.
-            unsafe { slot.push(block) };
-            outbox.send_here(Some(heap), span, class, slot, most)
-        } else if most == 1
-            || outbox.is_oversubscribed()
-            || !outbox.holder.holds()
-            || is_no_thread(owner_of(span))
-        {
+        if slot.left.get() != 1 {
             return Turn::Put;
-        } else {
-            // SAFETY: passed on.
-            unsafe { outbox.begin(slot, span, most, block) };
-            outbox.send_old(heap)
-        };
-        drop(inside);
-        Turn::Taken(sent)
+        }
+        // SAFETY: passed on, and invariant 1: there is a chain, of this span.
+        unsafe { slot.push(block) };
+        Turn::Sent(outbox.send_here(Some(heap), span, class, slot, outbox.most(class)))
     }
 
     /// Puts a freed block of a class in, or takes its span over. Returns what goes out, or `None` if a visitor is at the
@@ -277,7 +295,7 @@ impl Outbox {
         slot.left.set(most as u8 - 1);
         // A chain's `left` does not become 0 soon.
         slot.seen.set((at >> 8) as u8 & !SEEN);
-        self.lasts[self.index(span) % SLOTS].set((at >> 4) as u8);
+        self.last(span).set((at >> 4) as u8);
     }
 
     #[inline(always)]
@@ -286,6 +304,13 @@ impl Outbox {
         debug_assert!(index < SLOTS);
         // SAFETY: the mask is below the number of slots, a power of two.
         unsafe { self.slots.get_unchecked(index) }
+    }
+
+    /// Where a part of the last block's offset is: see [`Outbox`].
+    #[inline(always)]
+    fn last(&self, span: u32) -> &Cell<u8> {
+        // SAFETY: as in `slot`.
+        unsafe { self.lasts.get_unchecked(self.index(span)) }
     }
 
     /// The number of a span's slot.
@@ -311,13 +336,17 @@ impl Outbox {
         if self.is_oversubscribed() {
             return NOTHING;
         }
-        let hand = self.hand.get().wrapping_add(1);
+        let (hand, slot) = self.next();
         self.hand.set(hand);
-        let slot = self.slot(hand);
-        let seen = slot.seen.get();
-        let now = seen & !SEEN | slot.left.get() & SEEN;
-        slot.seen.set(now);
-        if seen == now { self.send(Some(heap), slot) } else { NOTHING }
+        let now = slot.now();
+        if slot.seen.replace(now) == now { self.send(Some(heap), slot) } else { NOTHING }
+    }
+
+    /// The slot at which that looks next, and its number in a count that goes on.
+    #[inline(always)]
+    fn next(&self) -> (u32, &Slot) {
+        let hand = self.hand.get().wrapping_add(1);
+        (hand, self.slot(hand))
     }
 
     /// Whether a block is the first of a chain here, for code that suspects that it is free. The answer
@@ -367,7 +396,7 @@ impl Outbox {
     #[inline(always)]
     fn send_here(&self, heap: Option<&Heap>, span: u32, class: usize, slot: &Slot, n: u32) -> Sent {
         slot.left.set(0);
-        let last = self.lasts[self.index(span) % SLOTS].get();
+        let last = self.last(span).get();
         let last = u32::from(slot.seen.get() & !SEEN) << 4 | u32::from(last);
         let ends = (u32::from(slot.first.get()) / 16, last);
         // SAFETY: invariant 1: the slot held a chain of freed blocks of its span, which is in use until they are

@@ -84,7 +84,7 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
                 return null_mut();
             }
         }
-        if s.wants_carving(ahead(heap, class)) {
+        if s.wants_carving(size_of_class(class) as u32, ahead(heap, class)) {
             s.carve_behind(span);
         }
         fill_freed(heap, s, class)
@@ -246,7 +246,7 @@ fn affinity(heap: &Heap) -> Option<Affinity> {
 ///
 /// # Safety
 /// The heap must be the calling thread's.
-unsafe fn freed_full_span(heap: &Heap, class: usize) -> Option<u32> {
+pub(super) unsafe fn freed_full_span(heap: &Heap, class: usize) -> Option<u32> {
     let list = heap.full(class);
     let mut at = list.front();
     for _ in 0..FULL_LOOKED_AT {

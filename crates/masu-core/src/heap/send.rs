@@ -62,7 +62,7 @@ pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> O
     // SAFETY: passed on.
     unsafe {
         match Outbox::turn(heap, span, class, block) {
-            Turn::Taken(sent) => Some(settle(heap, sent)),
+            Turn::Sent(sent) => Some(settle(heap, sent)),
             Turn::Put => put(heap, span, class, block),
             Turn::Visited => None,
         }
@@ -72,26 +72,22 @@ pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> O
 /// Notes what was sent, once the thread has left the handshake.
 #[inline(always)]
 fn settle(heap: &Heap, went: Sent) -> bool {
-    #[cold]
-    #[inline(never)]
-    fn note(heap: &Heap, it: Sent) {
-        sent(heap, it.class.into(), it.blocks.into());
-    }
-    if heap.may_borrow() {
-        note(heap, went);
-    }
+    sent(heap, went.class.into(), went.blocks.into());
     went.released
 }
 
 /// Notes that a thread has sent `n` freed blocks of the class to where they belong. A thread that only
 /// frees returns what is left of its last batch, because it may be about to sleep.
-#[inline]
+#[inline(always)]
 fn sent(heap: &Heap, class: usize, n: u32) {
-    if n != 0 && heap.may_borrow() {
+    if heap.may_borrow() {
         note_sent(heap, class, n);
     }
 }
 
+/// [`sent`] of a thread that has borrowed blocks, where `n` may be 0.
+#[cold]
+#[inline(never)]
 fn note_sent(heap: &Heap, class: usize, n: u32) {
     let sent = &heap.sent[row(class)];
     let before = sent.replace(sent.get().saturating_add(n as u8));

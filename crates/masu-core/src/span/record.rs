@@ -276,11 +276,12 @@ impl Span {
         u32::from(self.carved) < self.capacity() || self.purged != 0
     }
 
-    /// Whether fewer blocks than end within the first `bytes` have been carved. Only what ends there counts:
-    /// blocks seldom end where pages do.
+    /// Whether fewer blocks, each of `size` bytes, than end within the first `bytes` have been carved. Only what ends there
+    /// counts: blocks seldom end where pages do.
     #[inline]
-    pub fn wants_carving(&self, bytes: u32) -> bool {
-        (u32::from(self.carved) + 1) * self.size() <= bytes
+    pub fn wants_carving(&self, size: u32, bytes: u32) -> bool {
+        debug_assert_eq!(size, self.size());
+        (u32::from(self.carved) + 1) * size <= bytes
     }
 
     /// Bytes in the local free list.

@@ -66,6 +66,12 @@ const NUMBER: u64 = 0x3fff;
 /// In place of a count: the pages were given back, and all blocks with them.
 const EMPTIED: u64 = NUMBER;
 
+/// The bits of a link's offset that are followed: no such offset lies in the last ten bytes of a span. No link has any
+/// of the lowest four bits. One that has two of them is not followed to a block; the other two are left to `malloc`,
+/// which finds no mark where such a link leads.
+const FOLLOWED: usize = GRANULE - 11;
+
+const _: () = assert!(FOLLOWED + 10 == GRANULE - 1 && FOLLOWED & (GRANULE - 16) == GRANULE - 16);
 const _: () = assert!(GRANULE / 16 - 1 == OFFSET as usize && GRANULE / 16 < EMPTIED as usize);
 
 /// A chain of freed blocks taken from a word.
@@ -89,34 +95,39 @@ impl Chain {
     /// The caller must have freed the blocks, and not pushed them yet.
     #[inline(always)]
     pub unsafe fn is_whole(&self, span: u32) -> bool {
-        let start = block_at(span, 0);
-        // Where a link leads, as an offset. One that does not lie in a block's place is followed into one, and found at
-        // the end.
+        let start = block_at(span, 0).cast::<u8>();
         let mut at = self.head as usize * 16;
-        let mut all = 0;
+        // Of all links, what lies above the offset, which is the span's address: one sum is compared.
+        let mut above = 0;
         let mut follow = || {
-            // SAFETY: invariant 3 of `span::pool`: at a multiple of 16 in the span, which is mapped as long as it has
-            // blocks.
-            let next = unsafe { (*start.byte_add(at)).next };
-            let offset = next.addr().wrapping_sub(start.addr());
-            all |= offset;
-            at = offset & (GRANULE - 16);
+            // SAFETY: invariant 3 of `span::pool`: the span is mapped as long as it has blocks, and `at` leaves room for
+            // ten bytes before its end.
+            let (low, high) = unsafe {
+                let link = start.add(at);
+                (link.cast::<u32>().read_unaligned(), link.add(2).cast::<usize>().read_unaligned())
+            };
+            above = high.wrapping_add(above);
+            at = low as usize & FOLLOWED;
         };
-        let mut left = self.count - 1;
-        // The links have to be loaded one after the other: four per iteration.
-        while left >= 4 {
+        let steps = self.count as usize - 1;
+        // The links have to be loaded one after the other: seven per iteration, of which 63 is a multiple.
+        let mut left = steps.cast_signed() - 7;
+        while left >= 0 {
             follow();
             follow();
             follow();
             follow();
-            left -= 4;
+            follow();
+            follow();
+            follow();
+            left -= 7;
         }
-        for _ in 0..left {
+        for _ in 0..left + 7 {
             follow();
         }
         let last = block_at(span, self.tail);
         // SAFETY: passed on: that is a block of the span, the caller's.
-        all & !(GRANULE - 16) == 0
+        above << 16 == start.addr().wrapping_mul(steps)
             && at == self.tail as usize * 16
             && unsafe { (*last).next.is_null() }
     }
@@ -274,7 +285,7 @@ impl RemoteWord {
 
     /// Takes the chain. Owner only. Waits while the purge gives the span's pages back, so what
     /// [`pending`](Self::pending) promised is there.
-    #[inline]
+    #[inline(always)]
     pub fn take(&self) -> Chain {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -361,3 +372,6 @@ impl RemoteWord {
         None
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -103,6 +103,12 @@ impl Slot {
         }
     }
 
+    /// What [`seen`](Self::seen) becomes at a look.
+    #[inline(always)]
+    pub fn now(&self) -> u8 {
+        self.seen.get() & !SEEN | self.left.get() & SEEN
+    }
+
     /// Puts a block in front of the chain: a link is the block's own address with the offset of the one before it.
     ///
     /// # Safety

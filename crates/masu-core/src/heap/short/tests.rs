@@ -27,6 +27,18 @@ unsafe fn free(blocks: impl IntoIterator<Item = *mut u8>) {
     blocks.into_iter().for_each(|p| unsafe { dealloc(p) });
 }
 
+/// The same on a thread that ends then, so that all of them go out.
+fn free_by_another(blocks: Vec<*mut u8>) {
+    let blocks: Vec<_> = blocks.into_iter().map(|p| p.expose_provenance()).collect();
+    let freeing = move || {
+        // SAFETY: a live block. Afterwards there is a heap, and so an outbox.
+        unsafe { dealloc(alloc(1)) };
+        // SAFETY: live blocks, each freed once.
+        unsafe { free(blocks.into_iter().map(core::ptr::with_exposed_provenance_mut)) };
+    };
+    std::thread::spawn(freeing).join().unwrap();
+}
+
 /// Spans: where they are, and how many blocks are carved and free.
 type Picture = Vec<(Place, u16, u32)>;
 
@@ -61,8 +73,13 @@ fn picture(heap: &Heap, class: usize) -> Picture {
 }
 
 /// What a program that allocates and frees at random sees of its heap: the picture at each refill, the bytes counted,
-/// and how often the short way was taken, if it is allowed.
-fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64), u64) {
+/// and how often the short way was taken, if it is allowed. Another thread frees some of the blocks if that is `shared`.
+fn at_random(
+    size: usize,
+    most: usize,
+    shared: bool,
+    short: bool,
+) -> (Vec<Picture>, (u64, u64), u64) {
     let (class, heap) = (class_of(size), current());
     let mut seen = Vec::new();
     let mut live: Vec<*mut u8> = Vec::new();
@@ -76,6 +93,9 @@ fn at_random(size: usize, most: usize, short: bool) -> (Vec<Picture>, (u64, u64)
     for step in 0..20_000 {
         // Up to some two hundred blocks if that is not too many, and down again.
         let grow = step / 1000 % 2 == 0 && live.len() < most;
+        if shared && step % 500 == 499 {
+            free_by_another(live.split_off(live.len() / 3));
+        }
         if live.is_empty() || random.below(8) < if grow { 5 } else { 3 } {
             let mut p = crate::heap::alloc_small(size);
             if p.is_null() {
@@ -107,15 +127,22 @@ fn the_short_way_leads_where_the_long_one_does() {
     alone!(the_short_way_leads_where_the_long_one_does, || {
         // SAFETY: a live block. Afterwards there is a heap.
         unsafe { dealloc(alloc(SIZE)) };
-        for (size, most) in [(SIZE, 500), (1024, 500), (256, 500), (64, 500), (256, 10)] {
+        let cases = [(SIZE, 500), (1024, 500), (256, 500), (64, 500), (256, 10)];
+        for ((size, most), shared) in
+            cases.map(|c| (c, false)).into_iter().chain(cases.map(|c| (c, true)))
+        {
             let run = |short| {
                 let run = move || {
                     // SAFETY: a live block. The heap is the same each time.
                     unsafe { dealloc(alloc(1)) };
-                    at_random(size, most, short)
+                    at_random(size, most, shared, short)
                 };
                 std::thread::spawn(run).join().unwrap()
             };
+            if shared {
+                // What the threads of the first run have left is there in the others.
+                run(false);
+            }
             let (long, short) = (run(false), run(true));
             assert!(short.2 > 50, "{size} B, {} times", short.2);
             assert_eq!(long.0.len(), short.0.len(), "{size} B, as many refills");
@@ -172,8 +199,11 @@ fn what_is_not_as_simple_is_left_to_the_long_way() {
         .unwrap();
         // SAFETY: an own span.
         assert!(unsafe { span::remote(active) }.pending() != 0);
-        assert!(refill(SIZE).is_null(), "somebody else has freed into the active span");
-        assert_eq!(span_of(alloc(SIZE)), active, "and that is used first");
+        assert_eq!(
+            span_of(refill(SIZE)),
+            active,
+            "what somebody else has freed there is used first"
+        );
     });
 }
 
@@ -263,5 +293,23 @@ fn batches_use_the_same_spans_in_the_same_order() {
             let same = (0..20).filter(|_| batch(last_first) == first).count();
             assert!(same >= 10, "{same} of 20, last first: {last_first}");
         }
+    });
+}
+
+#[test]
+fn what_others_freed_into_the_active_span_and_a_full_one_is_taken_at_once() {
+    alone!(what_others_freed_into_the_active_span_and_a_full_one_is_taken_at_once, || {
+        crate::settings::set_decay(crate::config::Delay::Never);
+        let blocks: Vec<_> = (0..30).map(|_| alloc(SIZE)).collect();
+        let (full, active) = (span_of(blocks[0]), span_of(blocks[29]));
+        let heap = current();
+        assert!(heap.bin(class()).get().is_null() && heap.active(class()).get() == active);
+        free_by_another(vec![blocks[1], blocks[2], blocks[20], blocks[21]]);
+        for (span, places) in [(active, [20, 21]), (full, [1, 2])] {
+            let p = [refill(SIZE), crate::heap::alloc_small(SIZE)];
+            assert!(places.iter().all(|&at| p.contains(&blocks[at])), "{p:?}");
+            assert!(heap.bin(class()).get().is_null() && heap.active(class()).get() == span);
+        }
+        assert!(refill(SIZE).is_null(), "nothing is free");
     });
 }

@@ -109,6 +109,7 @@ pub fn free(block: usize) {
                 Freed::Look(line) => Some(frees::look_at_freed(line).into()),
                 Freed::Others(granule, base) => match frees::add_to_chain(base, p, granule) {
                     Added::Yes => Some(0),
+                    Added::Turn(class) if frees::begin_chain(p, granule, class) => Some(0),
                     Added::Turn(class) => frees::turn_of_chain(p, granule, class),
                     Added::No => frees::free_of_others(p, granule),
                 },
