@@ -7,7 +7,8 @@
 
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::sync::{Barrier, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::Shape;
@@ -91,7 +92,8 @@ fn batched(shape: Shape, size: usize, batches: usize, functions: Functions) {
     }
 }
 
-/// The two threads take turns, so that waiting costs the same for every allocator.
+/// The two threads take turns, and sleep in between, without a look more or less: so waiting costs the same for every
+/// allocator.
 fn remote(size: usize, batches: usize, functions: Functions) {
     /// The batch, on its way from the thread that fills to the thread that frees.
     struct Handed([*mut c_void; BATCH]);
@@ -99,22 +101,30 @@ fn remote(size: usize, batches: usize, functions: Functions) {
     unsafe impl Send for Handed {}
 
     let handed = Mutex::new(Handed([std::ptr::null_mut(); BATCH]));
-    let turn = Barrier::new(2);
+    let is_filled = AtomicBool::new(false);
+    let wait_until = |filled| {
+        while is_filled.load(Ordering::Acquire) != filled {
+            thread::park();
+        }
+    };
+    let filler = thread::current();
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let freer = scope.spawn(|| {
             for _ in 0..batches {
-                turn.wait();
+                wait_until(true);
                 for &block in &handed.lock().unwrap().0 {
                     // SAFETY: the other thread filled the batch anew before this turn.
                     unsafe { (functions.free)(block) }
                 }
-                turn.wait();
+                is_filled.store(false, Ordering::Release);
+                filler.unpark();
             }
         });
         for _ in 0..batches {
             fill(&mut handed.lock().unwrap().0, size, functions.malloc);
-            turn.wait();
-            turn.wait();
+            is_filled.store(true, Ordering::Release);
+            freer.thread().unpark();
+            wait_until(false);
         }
     });
 }
