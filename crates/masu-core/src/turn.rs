@@ -57,7 +57,7 @@ impl Turn {
 
     /// Takes it after making a debt, once the thread that had it before is gone; until then calls `wait` again and
     /// again. Returns `false` if another thread has it, which will see the debt.
-    #[inline]
+    #[inline(always)]
     pub fn take_up(&self, wait: impl Fn()) -> bool {
         while !self.is_taken() {
             if self.0.compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok() {

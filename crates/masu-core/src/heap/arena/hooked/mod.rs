@@ -88,9 +88,10 @@ pub fn usage() -> [usize; 4] {
     }
     table::for_each(|heap| {
         let of = &heap.memory;
-        for (sum, of) in sums.iter_mut().zip([&of.live, &of.used, &of.mapped, &of.dirty]) {
-            *sum += of.load(Ordering::Relaxed);
-        }
+        sums[0] += of.live.load(Ordering::Relaxed);
+        sums[1] += of.used.load(Ordering::Relaxed);
+        sums[2] += of.mapped.load(Ordering::Relaxed);
+        sums[3] += of.dirty.load(Ordering::Relaxed);
     });
     sums
 }
