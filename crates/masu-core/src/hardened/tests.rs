@@ -489,7 +489,7 @@ fn kept_pages_of_freed_large_blocks_are_mapped() {
 fn with_few_addresses_regions_are_shorter() {
     alone!(with_few_addresses_regions_are_shorter, || {
         // The first calls find out what the kernel can guard, and map the table.
-        mem::refusals::set(0b1110 << 3);
+        mem::refusals::set(0b1110 << 4);
         assert!(start(&OPTIONS));
         assert!(place::PROCESS.region_bytes() < 32 << 30);
         let p = block(100, 16);
