@@ -110,15 +110,17 @@ pub mod scope {
 /// Heaps that programs make: there are none.
 pub mod arena {
     use crate::lock::Lock;
-    use crate::span::Block;
 
     pub enum Arena {}
 
-    impl Arena {
+    pub mod services {
+        use super::Arena;
+        use crate::span::Block;
+
         /// # Safety
         /// None is needed.
-        pub unsafe fn free(&self, _: *mut Block) -> usize {
-            match *self {}
+        pub unsafe fn free(heap: &Arena, _: *mut Block) -> usize {
+            match *heap {}
         }
     }
 
