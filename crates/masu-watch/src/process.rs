@@ -19,12 +19,17 @@ fn open(process: u32) -> Option<Process> {
 /// Returns the ID under which the kernel shows a process's memory: its own, until its first thread ends before the others
 /// (`pthread_exit` in `main`); then that of another thread.
 pub fn memory_id(process: u32) -> u32 {
+    stat(process).map_or(process, |stat| memory_id_of(process, &stat))
+}
+
+/// [`memory_id`] of a process whose state is known.
+pub fn memory_id_of(process: u32, stat: &Stat) -> u32 {
     let has_ended = |stat: &Stat| matches!(stat.state, 'Z' | 'X');
-    let Some(found) = open(process) else { return process };
-    if !found.stat().is_ok_and(|stat| has_ended(&stat) && stat.num_threads > 1) {
+    if !has_ended(stat) || stat.num_threads <= 1 {
         return process;
     }
-    let mut tasks = found.tasks().into_iter().flatten().flatten();
+    let tasks = open(process).and_then(|process| process.tasks().ok());
+    let mut tasks = tasks.into_iter().flatten().flatten();
     let other = tasks.find(|task| task.stat().is_ok_and(|stat| !has_ended(&stat)));
     other.and_then(|task| u32::try_from(task.tid).ok()).unwrap_or(process)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use masu_inspect::flow::Flow;
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, Error, engines, statistics};
-use masu_watch::process::{self, memory_id};
+use masu_watch::process::{self, memory_id_of};
 use procfs::process::Stat;
 
 use super::container::{self, Group, Limit};
@@ -244,7 +244,7 @@ impl Known {
     fn find(process: u32, now: Instant) -> Result<Known, Error> {
         let (memory, engines) = engines(process)?;
         let stat = stat(process).ok_or(Error::Ended(process))?;
-        let group = container::of(Path::new("/"), memory_id(process));
+        let group = container::of(Path::new("/"), memory_id_of(process, &stat));
         let started = stat.starttime;
         Ok(Known {
             started,
@@ -338,7 +338,10 @@ fn is_refused(error: &Error) -> bool {
 /// Returns its name, its start and its resident pages, which the kernel shows where it shows the memory.
 fn stat(process: u32) -> Option<Stat> {
     let mut found = process::stat(process)?;
-    found.rss = process::stat(memory_id(process))?.rss;
+    let id = memory_id_of(process, &found);
+    if id != process {
+        found.rss = process::stat(id)?.rss;
+    }
     Some(found)
 }
 

@@ -38,6 +38,13 @@ impl Subject {
 
     /// Reads the profile. `None` if the process has not noticed it so far.
     pub fn look(&mut self) -> Result<Option<Profile>, Error> {
+        let Some(mut profile) = self.places()? else { return Ok(None) };
+        map(&mut profile)?;
+        Ok(Some(profile))
+    }
+
+    /// Reads it without the mappings, which only the names of functions need.
+    pub fn places(&mut self) -> Result<Option<Profile>, Error> {
         let memory = &self.memory;
         let mut profile = Profile { pid: memory.process, outside: true, ..Profile::default() };
         let mut any = false;
@@ -60,21 +67,17 @@ impl Subject {
             };
             add(&mut profile, &samples, held.as_ref(), self.since);
         }
-        if !any {
-            return Ok(None);
-        }
-        map(&mut profile)?;
-        Ok(Some(profile))
+        Ok(any.then_some(profile))
     }
 }
 
 /// Adds the mappings of files' code in the profile's process.
 pub fn map(profile: &mut Profile) -> Result<(), Error> {
-    let process = profile.pid;
     // Files may have any name.
-    profile.set_mappings(&String::from_utf8_lossy(&find::maps(process)?));
-    profile.find_deleted(&memory_id(process).to_string());
-    if let Some(root) = other_root(process) {
+    profile.set_mappings(&String::from_utf8_lossy(&find::maps(profile.pid)?));
+    let id = memory_id(profile.pid).to_string();
+    profile.find_deleted(&id);
+    if let Some(root) = other_root(&id) {
         for Mapping { path, file, .. } in &mut profile.mappings {
             file.get_or_insert_with(|| root.join(path.strip_prefix("/").unwrap_or(path)));
         }
@@ -83,12 +86,11 @@ pub fn map(profile: &mut Profile) -> Result<(), Error> {
 }
 
 /// Returns where the files of a process are, if its root differs from this process's.
-fn other_root(process: u32) -> Option<PathBuf> {
-    let process = memory_id(process);
+fn other_root(process: &str) -> Option<PathBuf> {
     let space = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let root = PathBuf::from(format!("/proc/{process}/root"));
-    let is_other = space("self") != space(&process.to_string())
-        || fs::read_link(&root).is_ok_and(|path| path != *"/");
+    let is_other =
+        space("self") != space(process) || fs::read_link(&root).is_ok_and(|path| path != *"/");
     is_other.then_some(root)
 }
 

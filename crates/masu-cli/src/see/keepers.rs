@@ -20,7 +20,7 @@ const MOST: f64 = 0.9;
 
 /// Asks a process. `None` without a running profile: `masu prof --retained -p` starts one.
 pub fn keepers(process: u32) -> Option<Keepers> {
-    most(&Subject::of(process, true).ok()?.look().ok()??)
+    most(&Subject::of(process, true).ok()?.places().ok()??)
 }
 
 fn most(profile: &Profile) -> Option<Keepers> {

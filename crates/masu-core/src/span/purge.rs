@@ -185,7 +185,8 @@ impl Span {
         used
     }
 
-    /// Calls `f` with the offset of each block that starts on a page that is not purged, in their order.
+    /// Calls `f` with the offset of each block that starts on a page that is not purged, in their order, without the
+    /// divisions of [`starts`](Self::starts).
     #[inline(always)]
     fn each_start(&self, mut f: impl FnMut(usize)) {
         let size = (self.size() as usize).max(1);
