@@ -249,6 +249,24 @@ fn top_leaves_the_terminal_as_it_was_when_a_signal_ends_it() {
 }
 
 #[test]
+fn top_ends_with_its_terminal() {
+    let top = Terminal::run(SIZES[0], &format!("exec {} top --every 10h", command().display()));
+    top.shows(|screen| screen.contains("q quit"));
+    let process = top.tmux(&["display-message", "-p", "#{pane_pid}"]);
+    top.tmux(&["kill-server"]);
+    let process = process.trim().parse().expect("a number");
+    let (hung_up, mut ended) = (Instant::now(), false);
+    while !ended && hung_up.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(50));
+        // SAFETY: it asks whether the process exists.
+        ended = unsafe { libc::kill(process, 0) } != 0;
+    }
+    // SAFETY: a process of this test.
+    let _ = !ended && unsafe { libc::kill(process, libc::SIGKILL) } == 0;
+    assert!(ended);
+}
+
+#[test]
 fn top_is_suspended_like_any_job() {
     let script = format!(
         "set -m; {} top --every 10h; echo stopped with $?; read x; fg; echo ended with $?; read x",

@@ -13,6 +13,8 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState, Wrap};
 use ratatui::{DefaultTerminal, Frame};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::flag::register_usize;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -108,6 +110,17 @@ fn columns(room: u16) -> Vec<(usize, u16)> {
     shown.into_iter().map(|column| (column, width(column))).collect()
 }
 
+/// Waits for a key, at most so long. Returns whether the terminal has hung up: reading keys from it would never end.
+fn is_gone(most: Duration) -> io::Result<bool> {
+    let keys = io::stdin();
+    let mut keys = [PollFd::new(&keys, PollFlags::IN)];
+    let most = Timespec::try_from(most).map_err(io::Error::other)?;
+    match poll(&mut keys, Some(&most)) {
+        Err(Errno::INTR) => Ok(false),
+        done => done.map(|_| keys[0].revents().contains(PollFlags::HUP)).map_err(io::Error::from),
+    }
+}
+
 impl Screen {
     fn of(list: List) -> Screen {
         let (chosen, row, table) = (None, 0, TableState::new());
@@ -150,7 +163,10 @@ impl Screen {
         while signal.load(Relaxed) == 0 {
             self.show_sites();
             terminal.draw(|frame| self.draw(frame))?;
-            if event::poll(every.saturating_sub(last.elapsed()).min(ALERT))? {
+            if is_gone(every.saturating_sub(last.elapsed()).min(ALERT))? {
+                return Ok(());
+            }
+            while event::poll(Duration::ZERO)? {
                 if let Event::Key(key) = event::read()?
                     && key.kind != KeyEventKind::Release
                 {
@@ -164,7 +180,8 @@ impl Screen {
                         return Ok(());
                     }
                 }
-            } else if last.elapsed() >= every {
+            }
+            if last.elapsed() >= every {
                 self.list.look();
                 self.find_chosen();
                 last = Instant::now();
