@@ -8,6 +8,7 @@ mod common;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
+use masu_tests::running::masu;
 use masu_tests::{
     Compile, Program, Run, archive, check_each_case, check_offered, is_masu, library, scratch,
 };
@@ -203,4 +204,24 @@ fn a_program_with_special_rights_ignores_the_environment() {
         return println!("set-user-ID programs have no special rights here");
     }
     assert_eq!((&*special.stdout, &*special.stderr), ("1", ""));
+}
+
+/// The preloaded library writes its profile, which has nothing, into the same file.
+#[test]
+fn a_program_with_the_library_inside_has_a_profile() {
+    if archive().is_none() {
+        return;
+    }
+    let place = scratch();
+    let source = place.path().join("grow.c");
+    let text = "#include <stdlib.h>\nint main(void) { for (volatile int i = 0; i < 2000; i++) \
+                if (!malloc(10000)) return 1; }";
+    fs::write(&source, text).expect("written");
+    let compile = Compile::with("cc").flags(["-O0", "-Wl,-u,malloc"]);
+    let program = build_with_archive(compile.file(&source));
+    let library = library().expect("masu").to_string_lossy().into_owned();
+    let path = program.path().to_string_lossy();
+    let output = masu(&["prof", "--rate", "4KiB", "--lib", &library, "--", &path]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("In use at the peak: 19 MiB ") || said.contains("20 MiB "), "{said}");
 }

@@ -19,6 +19,7 @@ use super::timeline::Timeline;
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND, REFUSED, say, warn};
 use crate::hold::Hold;
 use crate::{conf, library, preload, privilege, program, run};
+use masu_inspect::Engine;
 use masu_profile::Profile;
 
 /// Maximum number of directories that others have left.
@@ -128,6 +129,7 @@ pub fn record(order: &Prof) -> Result<(Option<Profile>, u8), Failure> {
     let Started { process, mut follow, path } = start(order, file.ok())?;
     let timeline = Timeline::of(process);
     let (mut read, mut descendants) = (None, Descendants::of(process));
+    let mut is_partial = false;
     let status = loop {
         match follow
             .next(Some(descendants.pause()))
@@ -137,14 +139,29 @@ pub fn record(order: &Prof) -> Result<(Option<Profile>, u8), Failure> {
             Event::Ending => {
                 // After this they are no descendants any more.
                 descendants.look();
-                if written(&scratch.0.join(process.to_string())).is_none() {
-                    read = Subject::of(process, false).and_then(|mut subject| subject.look()).ok();
+                let file = scratch.0.join(process.to_string());
+                let subject = Subject::of(process, false);
+                // A Rust program's own masu and the preloaded one write the same file, the later over the earlier.
+                let is_shared = subject.as_ref().is_ok_and(|subject| subject.engines.len() > 1);
+                is_partial =
+                    subject.as_ref().is_ok_and(|it| !it.engines.iter().all(Engine::has_profile));
+                if is_shared || written(&file).is_none() {
+                    read = subject.and_then(|mut subject| subject.look()).ok();
+                }
+                if is_shared && read.as_ref().is_some_and(Option::is_some) {
+                    let _ = fs::remove_file(file);
                 }
             }
             Event::Runs => descendants.look(),
         }
     };
     let timeline = timeline.end();
+    if is_partial {
+        warn(
+            "the program's own masu is built without the heap profile, so its blocks are not in this one: enable the \
+             feature prof of the crate masu",
+        );
+    }
     let profile = choose(&scratch, process, read.flatten(), descendants);
     if profile.is_none() {
         let how = match status.signal() {
