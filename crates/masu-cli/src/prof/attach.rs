@@ -1,5 +1,6 @@
 //! Takes the profile of a running process: switches it on, reads it from outside, and switches it off.
 
+use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::look::{Subject, now};
 use super::session::{Observed, Session, Trouble, observe};
 use super::timeline::Timeline;
 use crate::conf;
-use crate::failure::{Failure, REFUSED, USAGE, warn};
+use crate::failure::{Failure, REFUSED, USAGE, say, warn};
 use crate::hold::heeded;
 use crate::see::failure;
 
@@ -35,7 +36,14 @@ pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     })?;
     subject.since = now();
     let timeline = Timeline::of(process);
-    let observed = observe(&mut subject, order.span.unwrap_or(DEFAULT), &stop);
+    let span = order.span.unwrap_or(DEFAULT);
+    if stderr().is_terminal() {
+        let seconds = span.as_secs_f64();
+        say(&format!(
+            "masu: process {process} is being sampled for {seconds} s; Ctrl-C ends that sooner"
+        ));
+    }
+    let observed = observe(&mut subject, span, &stop);
     drop(session);
     let timeline = timeline.end();
     let Observed { profile, ended } = observed.map_err(|error| failure(&error))?;
