@@ -339,7 +339,13 @@ fn scripts_can_ask_whether_masu_holds_too_much() {
     running.goes_on();
     running.says("ready");
     // Half of the blocks are free now, and masu holds little more.
-    assert_eq!(masu(&["explain", "--most", "20", &id]).status.code(), Some(1));
+    let output = masu(&["explain", "--most", "20", &id]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(" % of the RSS ") && said.ends_with(" and --most allows 20 %\n"),
+        "{said}"
+    );
 }
 
 /// The profile has its own line, apart from the program's.

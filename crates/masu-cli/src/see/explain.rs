@@ -6,7 +6,7 @@ use clap::{Args, ValueHint};
 
 use super::{Target, advice, core, failure, report, text};
 use crate::columns::{at_most, fit};
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::standard::print_styled;
 
 /// Everything is fine.
@@ -91,9 +91,12 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         fit(&text::render(&account, &advice, at_most(text::WIDTH)))
     })?;
     let share = account.overhead() as f64 / account.rss.max(1) as f64 * 100.0;
-    Ok(match () {
-        () if !account.closes => OFF,
-        () if order.most.is_some_and(|most| share > most) => TOO_MUCH,
-        () => DONE,
-    })
+    if !account.closes {
+        return Ok(OFF);
+    }
+    let Some(most) = order.most.filter(|&most| share > most) else { return Ok(DONE) };
+    say(&format!(
+        "masu: masu holds {share:.2} % of the RSS on top of the program's blocks, and --most allows {most} %"
+    ));
+    Ok(TOO_MUCH)
 }
