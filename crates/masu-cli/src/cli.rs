@@ -101,7 +101,15 @@ printed, for `man -l -`.")]
 /// Adds libmasu.so to the front of LD_PRELOAD and replaces itself with the program, so signals, the terminal and the
 /// exit status are the program's own. Child processes inherit masu.
 #[derive(Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
+Examples:
+  masu run -- ruby app.rb
+  masu run --stats -- sort big.txt
+  masu run --limit 512MiB --policy container -- ./server
+
+`masu run --help` lists the configuration keys and the exit codes.",
+    after_long_help = "\
 Examples:
   masu run -- ruby app.rb
   masu run --stats -- sort big.txt
@@ -147,7 +155,8 @@ Configuration keys with their defaults (size: 512KiB, 4MiB; time: 500ms, 2s, nev
 Exit codes:
   the program's own, or, if it could not be started:
   2 wrong command line       125 masu cannot serve this program
-  126 not executable         127 not found")]
+  126 not executable         127 not found"
+)]
 pub struct Run {
     /// Options for masu, as `key:value,…`; they override the environment and yield to the options below
     #[arg(long, value_name = "KEY:VALUE,…")]

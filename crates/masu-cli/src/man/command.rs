@@ -41,7 +41,7 @@ fn page(command: Command, names: &[String]) -> io::Result<Page> {
         man.render_subcommands_section(&mut source)?;
     }
     let mut rest = Roff::new();
-    if let Some(closing) = command.get_after_help() {
+    if let Some(closing) = command.get_after_long_help().or(command.get_after_help()) {
         blocks(&closing.to_string(), &mut rest);
     }
     see_also(names.iter().filter(|name| **name != own), &mut rest);
