@@ -111,7 +111,9 @@ fn start(arguments: Vec<OsString>) -> u8 {
             }
         }
         Err(answer) => {
-            if let Some(failure) = typed::program_for_verb(&arguments, &answer) {
+            let said = typed::program_for_verb(&arguments, &answer)
+                .or_else(|| typed::one_process(&arguments, &answer));
+            if let Some(failure) = said {
                 return failure.tell();
             }
             show(&answer)

@@ -66,6 +66,39 @@ pub fn program_for_verb(arguments: &[OsString], error: &clap::Error) -> Option<F
     ))
 }
 
+/// Returns the message for no process, or several, where a command takes one, as in `masu explain $(pidof ruby)`; `None`
+/// if `error` is about something else.
+pub fn one_process(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
+    let verb = arguments.get(1)?.to_str()?;
+    let is_number = |word: &OsString| word.to_str().is_some_and(|it| see::process(it).is_ok());
+    let several = arguments.windows(2).find(|words| words.iter().all(is_number));
+    let valued = error.get(ContextKind::InvalidValue);
+    let is_empty = matches!(valued, Some(ContextValue::String(value)) if value.is_empty());
+    let problem = match (error.kind(), several) {
+        (ErrorKind::UnknownArgument | ErrorKind::ArgumentConflict, Some(words)) => {
+            let [one, two] = [0, 1].map(|at| words[at].to_string_lossy());
+            format!("`masu {verb}` takes one process, not both {one} and {two}")
+        }
+        // `prof` requires other things.
+        (ErrorKind::MissingRequiredArgument, _) if verb != "prof" => "no process is named".into(),
+        (ErrorKind::InvalidValue, _) if is_empty && arguments.last()? == "-p" => {
+            "-p needs the id of a process".into()
+        }
+        _ => return None,
+    };
+    let way = match verb {
+        "explain" => "masu explain PID\nmasu explain --core FILE".into(),
+        "stats" | "purge" => format!("masu {verb} PID"),
+        "watch" | "prof" => format!("masu {verb} -p PID"),
+        _ => return None,
+    };
+    Some(
+        Failure::new(USAGE, problem).remedy(format!(
+            "{way}\n`pgrep -a NAME` finds processes; `masu top` lists those on masu"
+        )),
+    )
+}
+
 /// Returns the message for a process's number in place of a program or a profile, as in `masu watch 4711`; `None` if
 /// there is such a program or file.
 pub fn process_for_program(verb: &Verb) -> Option<Failure> {

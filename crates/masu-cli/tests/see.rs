@@ -55,9 +55,20 @@ fn a_process_without_masu_is_said_to_be_one() {
         );
     }
     for verb in ["explain", "stats", "purge"] {
-        assert!(refused(&[verb]).contains("<PID|--pid <PID>"));
+        for arguments in [&[verb][..], &[verb, "-p"]] {
+            let said = refused(arguments);
+            assert!(said.starts_with("masu: ") && !said.contains("Usage"), "{said}");
+            assert!(said.contains(&format!("masu {verb} PID\n")), "{said}");
+            assert!(said.contains("`masu top` lists those on masu"), "{said}");
+        }
         assert!(refused(&[verb, "1", "-p", "1"]).contains("cannot be used with"));
     }
+    // As `pidof` names them.
+    for verb in ["explain", "stats", "purge", "watch", "prof"] {
+        let said = refused(&[verb, "-p", "11", "22"]);
+        assert!(said.contains("takes one process, not both 11 and 22\n"), "{said}");
+    }
+    assert!(refused(&["explain", "11", "22"]).contains("not both 11 and 22\n"));
     assert!(refused(&["watch"]).contains("masu watch -p PID"));
     assert!(refused(&["purge", "-p", "1", "--wait", "soon"]).contains("write 500ms"));
 }
