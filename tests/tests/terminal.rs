@@ -29,10 +29,8 @@ struct Terminal {
 impl Terminal {
     fn start(size: (usize, usize), arguments: &str) -> Terminal {
         let command = command();
-        Terminal::run(
-            size,
-            &format!("{} {arguments}; echo ended with $?; read x", command.display()),
-        )
+        let line = format!("{} {arguments}; echo ended with $?; read x", command.display());
+        Terminal::run(size, &line)
     }
 
     /// A terminal with a script.
@@ -134,6 +132,17 @@ fn start(program: &Program, configuration: &str) -> Running {
     let mut running = Running::start(command.env("MASU_CONF", configuration));
     running.says("ready");
     running
+}
+
+#[test]
+fn no_word_is_broken() {
+    for words in [["prof", "--help"], ["explain", "4194305"]] {
+        let (output, terminal) = (masu(&words), Terminal::start((60, 24), &words.join(" ")));
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        terminal.shows(|screen| screen.contains("ended with"));
+        let all = terminal.history();
+        assert!(all.split_whitespace().zip(said.split_whitespace()).all(|(a, b)| a == b), "{all}");
+    }
 }
 
 #[test]

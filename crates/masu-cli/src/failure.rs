@@ -6,6 +6,8 @@
 
 use std::io::{self, Write as _};
 
+use crate::columns::fit_error;
+
 /// Mistyped command line.
 pub const USAGE: u8 = 2;
 /// `masu` itself refused or failed.
@@ -92,10 +94,10 @@ pub fn without_bench() -> Failure {
         .remedy("`cargo build --release` builds the whole command")
 }
 
-/// Writes a line on stderr. If that cannot be written, as after the end of a terminal, nobody is there to be told;
-/// `eprintln` would panic.
+/// Writes a line on stderr, broken between words where a terminal is narrower. If that cannot be written, as after the
+/// end of a terminal, nobody is there to be told; `eprintln` would panic.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", fit_error(line));
 }
 
 /// Tells the user something worth knowing that does not stop the run.

@@ -126,9 +126,13 @@ fn start(arguments: Vec<OsString>) -> u8 {
 fn show(answer: &clap::Error) -> Result<u8, Failure> {
     let code = u8::try_from(answer.exit_code()).unwrap_or(2);
     standard::occupy();
-    answer.print().map_err(|e| Failure::output(&e))?;
-    // clap does not notice that it is closed.
-    if answer.use_stderr() { Ok(code) } else { standard::print("").map(|()| code) }
+    let text = answer.render().ansi().to_string();
+    if answer.use_stderr() {
+        standard::print_error(&text);
+    } else {
+        standard::print_styled(&columns::fit_help(&text))?;
+    }
+    Ok(code)
 }
 
 /// Returns a command as far as its help shows it: clap's scripts offer hidden options, too.

@@ -12,6 +12,7 @@ use anstream::{AutoStream, ColorChoice};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::fcntl_getfd;
 
+use crate::columns::fit_error;
 use crate::failure::Failure;
 
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
@@ -40,6 +41,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
 /// Writes text, with colours only on a terminal and as `NO_COLOR` and similar variables say.
 pub fn print_styled(text: &str) -> Result<(), Failure> {
     write(anstream::stdout().lock(), text.as_bytes())
+}
+
+/// Writes text on stderr, broken and coloured as a terminal needs it. If that cannot be written, nobody is there to be
+/// told.
+pub fn print_error(text: &str) {
+    let _ = anstream::stderr().write_all(fit_error(text).as_bytes());
 }
 
 /// Returns what [`print_styled`] writes.

@@ -11,6 +11,7 @@ use masu_inspect::hardened;
 
 use super::{Target, failure};
 use crate::bytes::Bytes;
+use crate::columns::fit;
 use crate::failure::Failure;
 use crate::standard::print_styled;
 
@@ -75,10 +76,10 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         }
         if start.elapsed() >= order.wait {
             let held = held(engines.iter().map(|engine| engine.figures.dirty).sum());
-            print_styled(&format!(
+            print_styled(&fit(&format!(
                 "process {process} has not reacted yet: its threads are idle, or allocate and free only from their \
                  own lists. It holds {held} once its threads take or free more than those lists hold.\n"
-            ))?;
+            )))?;
             return Ok(NOT_YET);
         }
     }
