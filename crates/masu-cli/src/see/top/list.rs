@@ -50,7 +50,8 @@ pub struct Row {
     pub resident: u64,
     /// Bytes in blocks that the program holds.
     pub live: u64,
-    /// Bytes of free memory beside these blocks: in their spans, and medium blocks that threads cache.
+    /// Bytes of free memory beside these blocks: in their spans, and medium blocks that threads cache. At most what the
+    /// resident bytes leave.
     pub free: u64,
     /// Bytes of free pages that are not yet returned.
     pub dirty: u64,
@@ -193,6 +194,12 @@ fn after_late(now: Instant, patience: Duration) -> (Instant, Duration) {
     (until, (patience / 2).max(PATIENCE.1))
 }
 
+/// Returns the free memory beside live blocks. What is `active` includes pages of free blocks that have gone back, so the
+/// room that `resident` leaves is the bound.
+fn free(resident: u64, live: u64, active: u64, dirty: u64) -> u64 {
+    active.saturating_sub(live).min(resident.saturating_sub(live + dirty))
+}
+
 fn look(process: u32, before: Option<Known>) -> Result<Known, Error> {
     // Many processes come before this one, most of all at the first look.
     let at = Instant::now();
@@ -213,13 +220,14 @@ fn look(process: u32, before: Option<Known>) -> Result<Known, Error> {
         Some((bytes / at.duration_since(known.at).as_secs_f64().max(0.001)) as u64)
     });
     let grown = resident.cast_signed() - trend.front().copied().unwrap_or(resident).cast_signed();
+    let (live, dirty) = (of("allocated"), of("dirty"));
     let row = Row {
         pid: process,
         name: account::name(process),
         resident,
-        live: of("allocated"),
-        free: of("active").saturating_sub(of("allocated")),
-        dirty: of("dirty"),
+        live,
+        free: free(resident, live, of("active"), dirty),
+        dirty,
         given_back: of("purged_bytes"),
         rate,
         trend,
@@ -263,6 +271,14 @@ mod tests {
         assert_eq!(order(Column::Rate), [2, 3, 1]);
         assert_eq!(order(Column::Pid), [1, 2, 3]);
         assert_eq!((0..6).fold(Column::Live, |column, _| column.next()), Column::Live);
+    }
+
+    #[test]
+    fn free_memory_is_resident() {
+        assert_eq!(free(100, 60, 70, 5), 10);
+        // Most of the free blocks' pages have gone back.
+        assert_eq!(free(100, 60, 160, 5), 35);
+        assert_eq!(free(100, 160, 170, 0), 0);
     }
 
     #[test]

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::columns::fit;
-use crate::failure::Failure;
+use crate::columns::{at_most, fit};
+use crate::failure::{Failure, say};
 #[cfg(feature = "screen")]
 use crate::standard::is_dumb;
 use crate::standard::print_styled;
@@ -31,8 +31,8 @@ use list::List;
 /// List the processes on masu, with their memory.
 ///
 /// For each process that you may read on this machine, or in this container, shows the resident memory, the memory of
-/// its live blocks, the free memory beside these, the free memory not yet returned (dirty), the rate of allocation, and
-/// the trend. No process is stopped.
+/// its live blocks, the free memory beside these (at most what the RSS has room for), the free memory not yet returned
+/// (dirty), the rate of allocation, and the trend. No process is stopped.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -80,6 +80,13 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
     // A rate takes two measurements.
     thread::sleep(order.every);
     list.look();
-    print_styled(&if order.json { list.json() } else { fit(&table::render(&list)) })?;
+    if order.json {
+        // The list alone would look complete.
+        table::left_out(&list).lines().for_each(say);
+        print_styled(&list.json())?;
+        return Ok(0);
+    }
+    let room = u16::try_from(at_most(u16::MAX.into())).unwrap_or(u16::MAX);
+    print_styled(&fit(&table::render(&list, room)))?;
     Ok(0)
 }

@@ -20,7 +20,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::list::List;
 use super::sites::Sites;
-use super::table::{TITLES, bars, cells, grown_by, note};
+use super::table::{TITLES, TREND, WIDTHS, bars, cells, columns, grown_by, note};
 use crate::columns::at_most;
 use crate::failure::{Failure, REFUSED};
 use crate::see::{advice, text};
@@ -79,35 +79,6 @@ fn suspend(terminal: &mut DefaultTerminal) -> io::Result<()> {
     unsafe { libc::kill(0, SIGTSTP) };
     *terminal = ratatui::try_init()?;
     terminal.clear()
-}
-
-/// What the columns need: the longest figures of their kinds.
-const WIDTHS: [u16; TITLES.len()] = [7, 15, 9, 10, 10, 9, 12, 10];
-/// Some of them.
-const NAME: usize = 1;
-const TREND: usize = 7;
-/// What a narrow terminal lacks, first of all what is free: then trend, allocates, dirty and live.
-const DROPPED: [usize; 5] = [4, TREND, 6, 5, 3];
-/// Bars of a trend at most.
-const BARS: u16 = 40;
-
-/// The columns that fit into `room`, and their widths.
-fn columns(room: u16) -> Vec<(usize, u16)> {
-    let need = |shown: &[usize]| shown.iter().map(|&column| WIDTHS[column] + 1).sum::<u16>() - 1;
-    let mut shown: Vec<usize> = (0..WIDTHS.len()).collect();
-    for dropped in DROPPED {
-        if need(&shown) > room {
-            shown.retain(|&column| column != dropped);
-        }
-    }
-    let (lacks, spare) = (need(&shown).saturating_sub(room), room.saturating_sub(need(&shown)));
-    let width = |column| match column {
-        // Names are cut before figures are.
-        NAME => WIDTHS[NAME].saturating_sub(lacks),
-        TREND => WIDTHS[TREND] + spare.min(BARS + 1),
-        _ => WIDTHS[column],
-    };
-    shown.into_iter().map(|column| (column, width(column))).collect()
 }
 
 /// Waits for a key, at most so long. Returns whether the terminal has hung up: reading keys from it would never end.

@@ -16,19 +16,55 @@ pub const TITLES: [&str; 8] =
 /// What a trend is drawn with.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Returns the table.
-pub fn render(list: &List) -> String {
-    let [pid, name, resident, live, free, dirty, rate, grown] = TITLES;
-    let mut text = format!(
-        "{BOLD}{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{dirty:>12}{rate:>14}{grown:>12}{BOLD:#}\n"
-    );
+/// What the columns need: the longest figures of their kinds.
+pub const WIDTHS: [u16; TITLES.len()] = [7, 15, 9, 10, 10, 9, 12, 10];
+/// Some of them.
+const NAME: usize = 1;
+pub const TREND: usize = 7;
+/// What a narrow terminal lacks, first of all what is free: then trend, allocates, dirty and live.
+const DROPPED: [usize; 5] = [4, TREND, 6, 5, 3];
+/// Bars of a trend at most.
+const BARS: u16 = 40;
+
+/// The columns that fit into `room`, and their widths.
+pub fn columns(room: u16) -> Vec<(usize, u16)> {
+    let need = |shown: &[usize]| shown.iter().map(|&column| WIDTHS[column] + 1).sum::<u16>() - 1;
+    let mut shown: Vec<usize> = (0..WIDTHS.len()).collect();
+    for dropped in DROPPED {
+        if need(&shown) > room {
+            shown.retain(|&column| column != dropped);
+        }
+    }
+    let (lacks, spare) = (need(&shown).saturating_sub(room), room.saturating_sub(need(&shown)));
+    let width = |column| match column {
+        // Names are cut before figures are.
+        NAME => WIDTHS[NAME].saturating_sub(lacks),
+        TREND => WIDTHS[TREND] + spare.min(BARS + 1),
+        _ => WIDTHS[column],
+    };
+    shown.into_iter().map(|column| (column, width(column))).collect()
+}
+
+/// Returns the table, in at most `room` columns as long as these hold the resident memory.
+pub fn render(list: &List, room: u16) -> String {
+    let shown = columns(room);
+    let line = |cells: &[String]| {
+        let cells = shown.iter().map(|&(column, width)| {
+            let width = usize::from(width.min(WIDTHS[column]));
+            let cell = &cells[column];
+            if column == NAME {
+                format!("{cell:<width$.width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
+        });
+        cells.collect::<Vec<_>>().join(" ")
+    };
+    let mut text = format!("{BOLD}{}{BOLD:#}\n", line(&TITLES.map(str::to_owned)));
     for row in &list.rows {
-        let [pid, name, resident, live, free, dirty, rate] = cells(row);
-        let grown = grown_by(row.grown);
-        let _ = writeln!(
-            text,
-            "{pid:>8} {name:<16}{resident:>12}{live:>12}{free:>12}{dirty:>12}{rate:>14}{grown:>12}"
-        );
+        let all: Vec<_> = cells(row).into_iter().chain([grown_by(row.grown)]).collect();
+        text.push_str(&line(&all));
+        text.push('\n');
     }
     text.push_str(&note(list));
     text
@@ -40,6 +76,12 @@ pub fn note(list: &List) -> String {
     if list.rows.is_empty() {
         text.push_str("no readable process runs on masu; `masu run -- COMMAND` starts one\n");
     }
+    text + &left_out(list)
+}
+
+/// Returns which processes are not in it, and why.
+pub fn left_out(list: &List) -> String {
+    let mut text = String::new();
     if list.refused > 0 {
         let _ = writeln!(
             text,
@@ -96,13 +138,15 @@ pub fn bars(row: &Row, columns: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use anstream::adapter::strip_str;
+
     use super::*;
     use crate::see::top::list::Column;
 
     #[test]
     fn a_table_has_a_row_for_each_process() {
         let mut list = List::new(Column::Resident);
-        assert!(render(&list).contains("masu run -- COMMAND"));
+        assert!(render(&list, u16::MAX).contains("masu run -- COMMAND"));
         list.rows.push(Row {
             pid: 7,
             name: "a\x1b[31mb".into(),
@@ -116,11 +160,19 @@ mod tests {
             grown: -(1 << 20),
         });
         list.late = 3;
-        let text = render(&list);
+        let text = render(&list, u16::MAX);
         assert!(text.ends_with("not shown: 3 that take too long to read\n"), "{text}");
         let line: Vec<_> = text.lines().nth(1).expect("a row").split_whitespace().collect();
         // Names cannot send control codes to the terminal.
         assert_eq!(line.join(" "), "7 a?[31mb 5 MiB 3 MiB 256 KiB 1 MiB 1 KiB/s -1 MiB");
+        // What does not fit is left out, as on the screen: no row is broken.
+        for room in [24, 40, 60, 80, 89] {
+            let text = render(&list, room);
+            let rows: Vec<_> = text.lines().take(2).map(|row| strip_str(row).to_string()).collect();
+            assert!(rows.iter().all(|row| row.chars().count() <= room.into()), "{text}");
+            assert!(rows[0].contains("resident") && rows[1].contains("5 MiB"), "{text}");
+            assert_eq!(rows[0].contains("trend"), room >= 80, "{text}");
+        }
         assert_eq!(bars(&list.rows[0], 10), "▁▂█");
         assert_eq!(bars(&list.rows[0], 2).chars().count(), 2);
     }
