@@ -54,14 +54,17 @@ impl Block {
         unsafe { (*block).mark == MARK }
     }
 
-    /// Whether a block looks as if it had the mark; another thread may be writing to it.
+    /// The link of a block that looks as if it had the mark; another thread may be writing to it.
     ///
     /// # Safety
     /// It must be memory of a span.
     #[inline(always)]
-    pub unsafe fn seems_marked(block: *mut Block) -> bool {
-        // SAFETY: as the caller says.
-        unsafe { (&raw const (*block).mark).read_volatile() == MARK }
+    pub unsafe fn seen_link(block: *mut Block) -> Option<*mut Block> {
+        // SAFETY: as the caller says; each word is read by itself.
+        unsafe {
+            let is_marked = (&raw const (*block).mark).read_volatile() == MARK;
+            is_marked.then(|| (&raw const (*block).next).read_volatile())
+        }
     }
 
     /// Whether memory looks like a free block that links to `next`; another thread may be writing to it.

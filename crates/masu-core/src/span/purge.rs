@@ -157,25 +157,27 @@ impl Span {
     /// # Safety
     /// As for [`purge_pages`](Self::purge_pages); the span begins at `base`.
     unsafe fn used(&self, base: usize) -> UsedSet {
-        let mut used = UsedSet([0; WORDS]);
+        let (mut used, mut seen) = (UsedSet([0; WORDS]), UsedSet([0; WORDS]));
         // The marks, read one after the other, tell sooner than the list, which leads to and fro. All blocks of the list
-        // have them, so if no more have, no others have. A longer block may be on a page that the program has made
-        // inaccessible.
-        if (self.size() as usize) < UNIT {
-            let mut marked = 0;
-            self.each_start(|offset| {
-                // SAFETY: a block of the span; its page is as the program's other blocks need it.
-                if unsafe { Block::seems_marked((base + offset) as *mut Block) } {
-                    marked += 1;
-                } else {
-                    used.insert(offset);
-                }
-            });
-            if marked == self.free_len() {
-                return used;
+        // have them, so if no more have, no others have, unless the program has written to a free block. Then the links
+        // of others do not lead from this list's head through the same blocks, and add up to something else. A longer
+        // block may be on a page that the program has made inaccessible.
+        let (mut marked, mut led) = (0, self.free.addr());
+        let is_short = (self.size() as usize) < UNIT;
+        self.each_start(|offset| {
+            used.insert(offset);
+            let block = (base + offset) as *mut Block;
+            // SAFETY: a block of the span; its page is as the program's other blocks need it.
+            if is_short && let Some(next) = unsafe { Block::seen_link(block) } {
+                seen.insert(offset);
+                marked += 1;
+                led = led.wrapping_add(next.addr()).wrapping_sub(block.addr());
             }
+        });
+        if marked == self.free_len() && led == 0 {
+            used.0.iter_mut().zip(seen.0).for_each(|(used, seen)| *used &= !seen);
+            return used;
         }
-        self.each_start(|offset| used.insert(offset));
         let mut at = self.free;
         while !at.is_null() {
             used.remove(at as usize - base);

@@ -75,6 +75,51 @@ fn check(span: u32, class: usize, decide: &mut dyn FnMut(bool) -> bool) {
     }
 }
 
+/// As many blocks have the mark as the list is long.
+#[test]
+fn a_block_on_its_way_back_is_not_taken_for_one_of_the_list_that_has_lost_its_mark() {
+    region::init().expect("address space");
+    let span = pool::take(false, None, Home::ANY).expect("memory");
+    for class in (1..=LAST_CLASS).filter(|&class| size_of_class(class) < UNIT) {
+        let (base, size) = (granule_address(span as usize), size_of_class(class));
+        // SAFETY: from the pool, this thread's alone; its blocks are nobody's.
+        unsafe {
+            init(span, class, u32::MAX - 1);
+            let s = &mut *record(span);
+            s.carve(span, GRANULE);
+            let most = usize::from(s.carved) - 1;
+            let block = |index: usize| (base + index * size) as *mut Block;
+            let coming = [most / 2, most / 2 + 1];
+            for index in (1..=most).filter(|index| !coming.contains(index)) {
+                let n = s.free_len() + 1;
+                Block::make_free(block(index), s.free);
+                s.take_free();
+                s.give_back(block(index), n);
+            }
+            Block::make_free(block(coming[0]), null_mut());
+            Block::make_free(block(coming[1]), block(coming[0]));
+            for index in [1, most] {
+                block(index).cast::<i64>().add(1).write(7);
+            }
+            let mut discards = Discards::new();
+            s.purge_pages(span, &mut discards);
+            discards.go();
+            for index in coming {
+                assert_eq!(s.purged >> (index * size / UNIT) & 1, 0, "{size} bytes");
+            }
+            assert_eq!(s.out() as usize, 1 + coming.len(), "{size} bytes");
+            let mut at = s.free;
+            while !at.is_null() {
+                assert!(coming.iter().all(|&index| block(index) != at), "{size} bytes");
+                at = (*at).next;
+            }
+            s.set_touched(GRANULE as u32);
+        }
+    }
+    // SAFETY: from the pool, on no list; its blocks are nobody's.
+    unsafe { pool::give(span) };
+}
+
 #[test]
 fn the_blocks_on_pages_are_those_that_start_on_each() {
     for size in SIZES.iter().skip(1).map(|&size| usize::from(size)) {
