@@ -152,6 +152,34 @@ CASE(a_helper_thread_of_a_child_of_vfork_is_followed_by_another) {
     CHECK(gets_a_helper(), "no helper thread");
 }
 
+// Allocates and frees this much in blocks of 3000 bytes.
+static void burst_of_small(size_t total) {
+    enum { size = 3000, most = (200 << 20) / size };
+    static void *blocks[most];
+    int count = (int)(total / size);
+    for (int i = 0; i < count; i++) blocks[i] = memset(malloc(size), 1, size);
+    for (int i = 0; i < count; i++) free(blocks[i]);
+}
+
+// No handler of a fork runs in such a child.
+CASE(memory_goes_back_in_the_child_of_a_raw_clone) {
+    if (sysconf(_SC_PAGESIZE) != 4096) not_offered("pages of 4 KiB");
+    if (!gets_a_helper()) not_offered("a helper thread");
+    pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) {
+        alarm(patience(20));
+        burst_of_small(200 << 20);
+        for (long end = now_ms() + patience(4) * 1000; resident_kib() > 50 << 10 && now_ms() < end;) {
+            sleep_ms(50);
+            burst_of_small(1 << 20);
+        }
+        CHECK(resident_kib() <= 50 << 10, "%ld KiB are resident", resident_kib());
+        _exit(0);
+    }
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "the child ended with %#x", status);
+}
+
 // A helper thread waits by futex, and a program with one thread does not.
 CASE(memory_goes_back_although_a_filter_has_killed_a_helper_thread) {
     if (!gets_a_helper()) not_offered("a helper thread");

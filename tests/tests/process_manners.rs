@@ -30,6 +30,7 @@ masu_tests::cases! {
     a_helper_thread_does_not_keep_what_the_program_gives_up,
     a_helper_thread_of_a_child_of_vfork_is_followed_by_another,
     memory_goes_back_although_a_filter_has_killed_a_helper_thread,
+    memory_goes_back_in_the_child_of_a_raw_clone,
 }
 
 #[test]
@@ -47,6 +48,12 @@ fn a_helper_thread_of_a_child_of_vfork_is_followed_by_another() {
 #[test]
 fn memory_goes_back_although_a_filter_has_killed_a_helper_thread() {
     let run = case(program(), "memory_goes_back_although_a_filter_has_killed_a_helper_thread");
+    check_offered(run.env("MASU_CONF", "background_thread:on").run());
+}
+
+#[test]
+fn memory_goes_back_in_the_child_of_a_raw_clone() {
+    let run = case(program(), "memory_goes_back_in_the_child_of_a_raw_clone");
     check_offered(run.env("MASU_CONF", "background_thread:on").run());
 }
 

@@ -12,7 +12,7 @@
 //! look, four times a second, and the next one has what is left ([`credentials`]).
 //!
 //! Invariants:
-//! 1. a thread that has taken up the turn has both stacks to itself.
+//! 1. a thread that has taken up the turn has the stack to itself.
 
 use super::{advance, budget, pressure, stale, visit_caches};
 use crate::clock;
@@ -20,12 +20,30 @@ use crate::lock::fork;
 use crate::run::collapse;
 use crate::settings;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::sys::{credentials, futex, thread, time};
+use crate::sys::{auxv, credentials, futex, mem, thread, time};
 use crate::tuning::KERNEL_EVERY;
 use crate::turn::Turn;
 use core::cell::UnsafeCell;
+use core::ops::Deref;
 
-pub static TURN: Turn = Turn::new();
+/// The turn, on a page of its own, which is empty in children of the process: there it is free, also if no handler of a
+/// fork ran, as after `clone` without the C library.
+#[repr(C, align(4096))]
+pub struct TurnPage {
+    turn: Turn,
+    /// What the thread's TLS register points at: zeroes, which nothing reads.
+    tls: [u64; 511],
+}
+
+impl Deref for TurnPage {
+    type Target = Turn;
+
+    fn deref(&self) -> &Turn {
+        &self.turn
+    }
+}
+
+pub static TURN: TurnPage = TurnPage { turn: Turn::new(), tls: [0; 511] };
 pub static STARTS: AtomicU64 = AtomicU64::new(0);
 
 const STACK: usize = 32 << 10;
@@ -37,8 +55,6 @@ struct Stack(UnsafeCell<[u8; STACK]>);
 unsafe impl Sync for Stack {}
 
 static STACK_MEMORY: Stack = Stack(UnsafeCell::new([0; STACK]));
-/// What the thread's TLS register points at: a zero word, which nothing reads.
-static TLS: Stack = Stack(UnsafeCell::new([0; STACK]));
 
 /// Whether the thread exists, and will see what the caller has made stale.
 pub fn is_running() -> bool {
@@ -94,6 +110,10 @@ pub fn start() {
     if !TURN.take_up(wait) {
         return;
     }
+    // Other variables share a longer page.
+    if auxv::page_size() == size_of::<TurnPage>() {
+        mem::wipe_in_children((&raw const TURN).addr(), size_of::<TurnPage>());
+    }
     // Before the thread exists: the program may give some up before it runs.
     BEGAN_AS.store(credentials(), Ordering::Relaxed);
     // As if it were refused. Once a filter has let it open files, it says that it was not.
@@ -101,9 +121,9 @@ pub fn start() {
     PAUSE_UNTIL.store(time::now_ms() + pause(refusals), Ordering::Relaxed);
     REFUSALS.store(refusals, Ordering::Relaxed);
     let stack = STACK_MEMORY.0.get().cast::<u8>();
+    let tls = (&raw const TURN.tls).cast_mut().cast();
     // SAFETY: invariant 1: the turn is this thread's. `run` makes system calls only.
-    let started =
-        unsafe { thread::spawn(run, 0, stack.add(STACK), TLS.0.get().cast(), TURN.futex().0) };
+    let started = unsafe { thread::spawn(run, 0, stack.add(STACK), tls, TURN.futex().0) };
     match started {
         Ok(()) => {
             STARTS.fetch_add(1, Ordering::Relaxed);

@@ -28,6 +28,7 @@ const MADV_DONTNEED: usize = 4;
 const MADV_FREE: usize = 8;
 const MADV_HUGEPAGE: usize = 14;
 const MADV_NOHUGEPAGE: usize = 15;
+const MADV_WIPEONFORK: usize = 18;
 const MADV_POPULATE_WRITE: usize = 23;
 const MADV_COLLAPSE: usize = 25;
 const MADV_DONTNEED_LOCKED: usize = 24;
@@ -355,6 +356,11 @@ pub fn is_unmapped(addr: usize) -> bool {
     let asked =
         unsafe { call(nr::MINCORE, [page, 1, (&raw mut pages).expose_provenance(), 0, 0, 0]) };
     asked == Err(Errno::ENOMEM)
+}
+
+/// Has the process's children find zeroes in a range of whole pages (Linux 4.14). A refusal has no consequence here.
+pub fn wipe_in_children(addr: usize, len: usize) {
+    let _ = madvise(addr, len, MADV_WIPEONFORK);
 }
 
 /// Waits until no other thread changes or copies the process's mappings, as a fork does.
