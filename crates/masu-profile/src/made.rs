@@ -1,5 +1,6 @@
 //! The names of code generated at run time.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -11,8 +12,9 @@ use crate::files;
 const MOST: u64 = 64 << 20;
 
 /// Code generated at run time, from the list that engines write for `perf`: Node with
-/// `--perf-basic-prof`, Java with `-XX:+DumpPerfMapAtExit`, CPython with `-X perf`.
-pub struct MadeCode(Vec<(u64, u64, String)>);
+/// `--perf-basic-prof`, Java with `-XX:+DumpPerfMapAtExit`, CPython with `-X perf`: by where it begins, where it ends and
+/// its name. No two overlap.
+pub struct MadeCode(BTreeMap<u64, (u64, String)>);
 
 impl MadeCode {
     pub fn of(process: u32) -> MadeCode {
@@ -34,16 +36,36 @@ impl MadeCode {
             let name = String::from_utf8_lossy(words.next()?).trim_end().to_owned();
             Some((start, start.saturating_add(len), name))
         };
-        let mut code: Vec<_> = list.split(|&byte| byte == b'\n').filter_map(entry).collect();
-        // The code generated last is at that address now.
-        code.sort_by_key(|&(start, ..)| start);
-        MadeCode(code)
+        let mut made = MadeCode(BTreeMap::new());
+        for (start, end, name) in list.split(|&byte| byte == b'\n').filter_map(entry) {
+            made.put(start, end, name);
+        }
+        made
+    }
+
+    /// Adds code. An engine generates it where older code was, of another length or start: what was generated last is at
+    /// that address now.
+    fn put(&mut self, start: u64, end: u64, name: String) {
+        if let Some((_, (before, older))) = self.0.range_mut(..start).next_back()
+            && *before > start
+        {
+            let behind = (std::mem::replace(before, start), older.clone());
+            if behind.0 > end {
+                self.0.insert(end, behind);
+            }
+        }
+        while let Some((&older, _)) = self.0.range(start..end).next() {
+            let behind = self.0.remove(&older);
+            self.0.extend(behind.filter(|&(last, _)| last > end).map(|behind| (end, behind)));
+        }
+        if start < end {
+            self.0.insert(start, (end, name));
+        }
     }
 
     /// Returns the name of the code at an address.
     pub fn name(&self, call: u64) -> Option<&str> {
-        let behind = self.0.partition_point(|&(start, ..)| start <= call);
-        let (_, end, name) = self.0[..behind].last()?;
+        let (_, (end, name)) = self.0.range(..=call).next_back()?;
         (call < *end).then_some(name)
     }
 }
@@ -106,6 +128,15 @@ mod tests {
         assert_eq!(made.name(32), None);
         assert_eq!(made.name(64), Some("c"), "the last one");
         assert_eq!(made.name(0x50), Some("\u{fffd}"));
+    }
+
+    #[test]
+    fn code_has_the_name_of_what_was_generated_there_last() {
+        let made = MadeCode::parse(b"10 100 old\n20 10 a\n80 10 b\n18 20 new\n84 4 c\n90 0 none\n");
+        let name = |call| made.name(call).unwrap_or("-");
+        assert_eq!([0x10, 0x17, 0x18, 0x25, 0x37].map(name), ["old", "old", "new", "new", "new"]);
+        assert_eq!([0x38, 0x7f, 0x80, 0x84, 0x88].map(name), ["old", "old", "b", "c", "b"]);
+        assert_eq!([0x90, 0x10f, 0x110, 0xf].map(name), ["old", "old", "-", "-"]);
     }
 
     #[test]
