@@ -159,9 +159,11 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
         }
         Err(_) => return refuse(400, "this is not an HTTP/1.1 request"),
     };
+    // Lines of the same name are one list.
     let header = |name: &str| {
-        let mut found = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name));
-        found.next().map(|line| String::from_utf8_lossy(line.value).into_owned())
+        let lines = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name));
+        let values: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.value)).collect();
+        (!values.is_empty()).then(|| values.join(","))
     };
     let is_head = match head.method {
         Some("GET") => false,
@@ -252,6 +254,11 @@ mod tests {
             ("DELETE / HTTP/1.1\r\n\r\n", 405),
             ("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", 413),
             ("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+            // The body looks like another request.
+            (
+                "GET / HTTP/1.1\r\nContent-Length: 0\r\ncontent-length: 18\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+                413,
+            ),
             ("\x16\x03\x01 hello", 400),
             (&format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(HEAD)), 431),
             (&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(LINES + 1)), 431),
