@@ -77,21 +77,22 @@ pub fn map(profile: &mut Profile) -> Result<(), Error> {
     profile.set_mappings(&String::from_utf8_lossy(&find::maps(profile.pid)?));
     let id = memory_id(profile.pid).to_string();
     profile.find_deleted(&id);
-    if let Some(root) = other_root(&id) {
+    if let Some((root, shown)) = other_root(&id) {
         for Mapping { path, file, .. } in &mut profile.mappings {
-            file.get_or_insert_with(|| root.join(path.strip_prefix("/").unwrap_or(path)));
+            let inside = path.strip_prefix(&shown).or_else(|_| path.strip_prefix("/"));
+            file.get_or_insert_with(|| root.join(inside.unwrap_or(path)));
         }
     }
     Ok(())
 }
 
-/// Returns where the files of a process are, if its root differs from this process's.
-fn other_root(process: &str) -> Option<PathBuf> {
+/// Returns where the root of a process is, if it has other mounts than this process, and what the kernel calls it in the
+/// paths of the mapped files. Among the same mounts, these paths are this process's, whatever that one's root is.
+fn other_root(process: &str) -> Option<(PathBuf, PathBuf)> {
     let space = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     let root = PathBuf::from(format!("/proc/{process}/root"));
-    let is_other =
-        space("self") != space(process) || fs::read_link(&root).is_ok_and(|path| path != *"/");
-    is_other.then_some(root)
+    let shown = fs::read_link(&root).unwrap_or_else(|_| "/".into());
+    (space("self") != space(process)).then_some((root, shown))
 }
 
 fn amount(seen: Seen) -> Amount {
@@ -138,8 +139,45 @@ mod tests {
     use std::ffi::OsStr;
     use std::os::fd::AsRawFd as _;
     use std::os::unix::ffi::OsStrExt as _;
+    use std::process::Command;
+
+    use masu_profile::files;
 
     use super::*;
+
+    /// As in a jail, and as in a container within another root.
+    #[test]
+    fn the_files_of_a_process_with_a_root_of_its_own_are_found() {
+        const SCRIPT: &str = "set -e; cd \"$0\"; sleep=$(command -v sleep)
+            for file in $sleep $(ldd $sleep | grep -o '/[^ ]*'); do
+                mkdir -p .$(dirname $file); cp $file .$file
+            done
+            exec \"$@\" chroot . $sleep 60";
+        for before in [&["env"][..], &["unshare", "-m"]] {
+            let place = tempfile::tempdir().unwrap();
+            let mut command = Command::new("sh");
+            command.args(["-c", SCRIPT]).arg(place.path()).args(before);
+            let mut other = command.spawn().unwrap();
+            let comm = format!("/proc/{}/comm", other.id());
+            // The program, the loader and the C library.
+            let ids: Vec<String> = loop {
+                if other.try_wait().unwrap().is_some() {
+                    // This takes rights.
+                    break Vec::new();
+                }
+                let is_there = fs::read_to_string(&comm).is_ok_and(|name| name == "sleep\n");
+                let mut profile = Profile { pid: other.id(), ..Profile::default() };
+                let is_there = is_there && map(&mut profile).is_ok();
+                profile.mappings.retain(Mapping::has_file);
+                if is_there && profile.mappings.len() >= 3 {
+                    break profile.mappings.iter().map(|it| files::build_id(it.file())).collect();
+                }
+            };
+            let _ = other.kill();
+            other.wait().unwrap();
+            assert!(ids.iter().all(|id| !id.is_empty()), "{before:?}: {ids:?}");
+        }
+    }
 
     #[test]
     fn a_mapped_file_may_have_any_name() {
