@@ -1,6 +1,7 @@
 //! An arm of a comparison: one allocator and how a program is made to use it.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,7 +45,8 @@ impl Arm {
 
     /// Makes `command` use this allocator, whatever the surroundings say.
     pub fn apply(&self, command: &mut Command) {
-        for key in ["LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", "MALLOC_ARENA_MAX"] {
+        command.env_remove("LD_PRELOAD");
+        for (key, _) in env::vars_os().filter(|(key, _)| is_option(key)) {
             command.env_remove(key);
         }
         if let Some(library) = &self.library
@@ -86,6 +88,12 @@ impl Arm {
     }
 }
 
+/// Whether a variable is an option of another allocator than masu, whose own ones the results name.
+fn is_option(key: &OsStr) -> bool {
+    let beginnings = ["GLIBC_TUNABLES", "MALLOC_", "MIMALLOC_", "TCMALLOC_"];
+    beginnings.iter().any(|beginning| key.as_encoded_bytes().starts_with(beginning.as_bytes()))
+}
+
 /// What results and reports call a file: its place below the working directory, or its name. Where
 /// else it is on this machine concerns nobody.
 pub fn place_of(file: &Path) -> String {
@@ -114,6 +122,15 @@ fn glibc_version() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `MALLOC_PERTURB_` makes glibc write to every block, and the others have such options too.
+    #[test]
+    fn options_of_others_do_not_count() {
+        for key in ["MALLOC_PERTURB_", "MALLOC_CONF", "MIMALLOC_VERBOSE", "GLIBC_TUNABLES"] {
+            assert!(is_option(key.as_ref()), "{key}");
+        }
+        assert!(!is_option("MASU_CONF".as_ref()) && !is_option("PATH".as_ref()));
+    }
 
     #[test]
     fn a_file_is_named_without_the_machine() {

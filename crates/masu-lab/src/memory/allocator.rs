@@ -49,11 +49,9 @@ impl Allocator {
     /// Makes `command` use this allocator, whatever the surroundings say.
     pub fn apply(&self, command: &mut Command) {
         self.arm.apply(command);
-        // Nobody's options but the defaults: masu's, mimalloc's, glibc's, tcmalloc's.
-        let prefixes = ["MASU_", "MIMALLOC_", "MALLOC_", "TCMALLOC_"];
+        // Not masu's own options either.
         for (key, _) in std::env::vars_os() {
-            let name = key.to_string_lossy();
-            if prefixes.iter().any(|prefix| name.starts_with(prefix)) {
+            if key.as_encoded_bytes().starts_with(b"MASU_") {
                 command.env_remove(&key);
             }
         }
