@@ -249,11 +249,13 @@ impl Service {
     }
 }
 
-/// Splits a line into words as systemd does: quotes keep blanks.
+/// Splits a line into words as systemd does: quotes keep blanks, and what follows a backslash means itself.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
-    for c in line.chars().chain([' ']) {
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
         match (c, quote) {
+            ('\\', _) => word.extend(chars.next()),
             ('"' | '\'', None) => quote = Some(c),
             (c, Some(open)) if c == open => quote = None,
             (' ' | '\t', None) if word.is_empty() => {}
@@ -261,6 +263,7 @@ fn words(line: &str) -> Vec<String> {
             _ => word.push(c),
         }
     }
+    words.extend(Some(word).filter(|word| !word.is_empty()));
     words
 }
 
@@ -368,4 +371,18 @@ fn unknown(root: &Path, name: &str) -> Failure {
         Some(meant) => format!("did you mean {meant}?"),
         None => "systemctl list-unit-files --type=service shows them".to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quote_behind_a_backslash_opens_nothing() {
+        let line = r#"A="b \" c" LD_PRELOAD=/x.so 'D=e f' G=\'h"#;
+        assert_eq!(words(line), [r#"A=b " c"#, "LD_PRELOAD=/x.so", "D=e f", "G='h"]);
+        assert_eq!(words(" a\t b "), ["a", "b"]);
+        assert_eq!(words("a\\"), ["a"]);
+        assert!(words("").is_empty());
+    }
 }
