@@ -201,7 +201,7 @@ unsafe fn close_and_keep(entry: &Entry) -> Option<bool> {
         while let Some(first) = rest.first().map(|page| page & 1) {
             let run = rest.iter().take_while(|page| *page & 1 == first).count();
             if first != 0 {
-                trailer::zero(at, run * UNIT);
+                trailer::zero_pages(at, run * UNIT);
             } else if !mem::discard(at, run * UNIT) {
                 // These may have been swapped out.
                 return None;
@@ -290,12 +290,11 @@ pub unsafe fn free(p: usize) -> Option<Result<Freed, Wrong>> {
     let whole = closed == Some(true);
     let (pages, mapping, seams) = (entry.pages(), entry.mapping(), entry.seams);
     let kept = Kept { pages, mapping, since: 0, old: false, whole, seams };
-    let out = closed.and_then(|_| with(|table| table.keep(kept)));
-    match out {
-        None => retire(kept.mapping),
-        Some(out) => out.into_iter().for_each(|out| retire(out.mapping)),
+    let is_kept = closed.and_then(|_| with(|table| table.keep(kept)));
+    if is_kept != Some(true) {
+        retire(kept.mapping);
     }
-    let emptied = out.is_some();
+    let emptied = is_kept.is_some();
     Some(Ok(Freed { bytes: entry.asked, emptied, owner: entry.owner, left: false }))
 }
 

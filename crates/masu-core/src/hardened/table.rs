@@ -210,19 +210,17 @@ impl Table {
         out
     }
 
-    /// Keeps a freed block's pages. Returns `None` if it does, else its argument, whose pages are to go.
-    pub fn keep(&mut self, new: Kept) -> Option<Kept> {
+    /// Keeps a freed block's pages. Returns `false` if there is no room, and the pages are to go.
+    pub fn keep(&mut self, new: Kept) -> bool {
         let most = (LIVE.load(Ordering::Relaxed) / 8).clamp(KEPT_LEAST, KEPT_MOST);
         let room = self.kept_bytes + new.pages.len <= most;
-        match self.kept.iter_mut().find(|kept| room && kept.pages.len == 0) {
-            Some(place) => {
-                *place = Kept { since: self.keeps, ..new };
-                self.keeps = self.keeps.wrapping_add(1);
-                self.count_kept(new.pages.len.cast_signed());
-                None
-            }
-            None => Some(new),
-        }
+        let Some(place) = self.kept.iter_mut().find(|kept| room && kept.pages.len == 0) else {
+            return false;
+        };
+        *place = Kept { since: self.keeps, ..new };
+        self.keeps = self.keeps.wrapping_add(1);
+        self.count_kept(new.pages.len.cast_signed());
+        true
     }
 
     /// Takes kept pages where a block of `len` bytes can be put: some of those that have waited, at random. If all are

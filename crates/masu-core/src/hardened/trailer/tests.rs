@@ -53,6 +53,26 @@ fn the_first_byte_that_is_not_zero_is_found() {
     }
 }
 
+/// In both ways: past the cache and through it.
+#[test]
+fn pages_are_zeroed_whether_they_were_filled_or_not_and_their_neighbours_are_not() {
+    #[repr(align(4096))]
+    struct Pages([u8; 12 * UNIT]);
+    let mut pages = std::boxed::Box::new(Pages([0; 12 * UNIT]));
+    for count in [1, 2, 7, 8, 10] {
+        for step in [1, 64, UNIT, 12 * UNIT] {
+            pages.0.fill(0);
+            pages.0[UNIT..].iter_mut().step_by(step).for_each(|byte| *byte = 1);
+            let end = UNIT + count * UNIT;
+            (pages.0[UNIT - 1], pages.0[end - 1], pages.0[end]) = (1, 1, 1);
+            // SAFETY: the test's own memory.
+            unsafe { zero_pages(pages.0.as_ptr().addr() + UNIT, count * UNIT) };
+            assert!(pages.0[UNIT..end].iter().all(|&byte| byte == 0), "{count} {step}");
+            assert_eq!((pages.0[UNIT - 1], pages.0[end]), (1, 1), "{count} {step}");
+        }
+    }
+}
+
 #[test]
 fn a_slot_of_any_length_is_cleared_and_its_neighbours_are_not() {
     for stride in (16..=640).step_by(16) {
