@@ -105,6 +105,7 @@ const fn shape(stride: usize, shift: u32) -> Shape {
     let words = slots.div_ceil(64);
     // Slots of pages have a number each that says what was asked for.
     let asked = if stride > SMALL_MAX { slots.next_multiple_of(2) * 4 } else { 0 };
+    let metadata = HEADER + slots.next_multiple_of(8) + 8 * words + asked;
     let at_hand = AT_HAND_BYTES / stride;
     let at_hand = if at_hand > MOST_AT_HAND { MOST_AT_HAND } else { at_hand };
     Shape {
@@ -112,12 +113,14 @@ const fn shape(stride: usize, shift: u32) -> Shape {
         slots: slots as u16,
         shift: shift as u8,
         words: words as u8,
-        metadata: (HEADER + slots.next_multiple_of(8) + 8 * words + asked) as u32,
+        metadata: if metadata < LINE { LINE } else { metadata } as u32,
         at_hand: at_hand as u16,
         reciprocal: (1u64 << 40).div_ceil(stride as u64),
     }
 }
 
+/// Most slabs have little more metadata than a line of the processor's cache, or less: those lie in one.
+const LINE: usize = 64;
 /// Bytes of metadata before the slots' states.
 pub const HEADER: usize = 32;
 
@@ -215,6 +218,7 @@ mod tests {
             }
             assert!(usize::from(shape.slots) * stride <= shape.slab());
             assert!(shape.slots >= 4 && shape.metadata.is_multiple_of(8));
+            assert!(shape.metadata as usize >= LINE);
         }
     }
 

@@ -20,8 +20,6 @@ use core::hint::assert_unchecked;
 /// The part that all slabs have.
 #[repr(C)]
 pub struct Header {
-    /// What trailers are made from; its first byte is 0.
-    pub canary: Canary,
     /// A bit per slot, if there are at most 64: it was used since its pages came from the kernel.
     pub touched: AtomicU64,
     /// The next slab in the pool's list, by its index plus 1; 0 if there is none.
@@ -32,6 +30,8 @@ pub struct Header {
     pub taken: AtomicU32,
     /// Not 0: its pages have gone back to the kernel before. A write to a freed block may have brought some again.
     pub cleaned: AtomicU32,
+    /// What trailers are made from; its first byte is 0. Beside the states, both of which each call needs.
+    pub canary: Canary,
 }
 
 const _: () = assert!(size_of::<Header>() == HEADER);
