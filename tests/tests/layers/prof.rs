@@ -7,6 +7,7 @@ const PROF: Order = Order {
     files: &[
         ("heads", "which chain an address's sample is in"),
         ("switch", "whether a profile is taken, and what asks for one from outside"),
+        ("names", "which thread, and what the program calls it"),
         ("draw", "how far apart samples are, and what each stands for"),
         ("area", "where records of samples and sites lie"),
         ("peak", "what is alive in all, and was at most"),

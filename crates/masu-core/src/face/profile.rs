@@ -16,10 +16,10 @@ use crate::sys::output::{self, Descriptor};
 use crate::text::{Text, decimal};
 use core::ffi::CStr;
 
-pub use crate::heap::sampling::{is_muted, mute};
+pub use crate::heap::sampling::{is_muted, mute, set_starts_muted, starts_muted};
 pub use crate::prof::{
-    Amount, DEFAULT_RATE, Place, Refused, Snapshot, Totals, dump, dump_heap_v2, last_rate,
-    next_dump, own_rate, rate, reset, stop, totals,
+    Amount, DEFAULT_RATE, Place, Refused, Snapshot, Totals, dump, dump_heap_v2, in_use, last_rate,
+    next_dump, own_name, own_rate, rate, reset, set_name, set_then, stop, totals,
 };
 pub use crate::stack::{Unwinder, set_unwinder};
 
@@ -124,25 +124,19 @@ pub fn write_file(path: &CStr, form: Form) -> Result<(), Refused> {
 #[cold]
 #[inline(never)]
 pub fn write_numbered(prefix: &[u8], kind: &[u8], number: Option<u32>) -> Result<(), Refused> {
+    let [process, dump] = [output::process(), next_dump()].map(|number| decimal(number.into()));
+    let number = number.map(|number| decimal(number.into()));
+    let number = number.as_ref().map_or(&b""[..], |number| number.as_bytes());
     let mut path = [0u8; 1024];
     let mut at = 0;
-    let mut put = |bytes: &[u8]| {
-        for (slot, &byte) in path.iter_mut().skip(at).zip(bytes) {
+    for part in
+        [prefix, b".", process.as_bytes(), b".", dump.as_bytes(), b".", kind, number, b".heap"]
+    {
+        for (slot, &byte) in path.iter_mut().skip(at).zip(part) {
             *slot = byte;
-            at += 1;
         }
-    };
-    put(prefix);
-    put(b".");
-    put(decimal(output::process().into()).as_bytes());
-    put(b".");
-    put(decimal(next_dump().into()).as_bytes());
-    put(b".");
-    put(kind);
-    if let Some(number) = number {
-        put(decimal(number.into()).as_bytes());
+        at += part.len();
     }
-    put(b".heap");
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| Refused::Busy)?;
     write_file(path, Form::HeapV2)
 }

@@ -46,7 +46,7 @@ pub struct Record {
     /// The granule, plus 1, of the span that the block would be in if it were no sample: a small sample has a
     /// block of a separate arena. 0 if the block is where it would be; [`NO_HOME`] if not known.
     pub home: u32,
-    /// The thread that allocated it, if every block is recorded.
+    /// The thread that allocated it; 0 if it was the only one.
     pub thread: u32,
 }
 

@@ -3,12 +3,27 @@
 use super::area::Record;
 use super::control::SWITCH;
 use super::every::{self, is_every};
+use super::names::calling_thread;
 use super::peak;
 use super::table::{self, Drawn, FRAMES, Origin};
 use crate::features;
 use crate::stack;
+use crate::sync::{AtomicPtr, Ordering};
 use crate::sys::output;
 use crate::sys::tags::untagged;
+use core::ptr::null_mut;
+
+/// What a door does after each sample: it gets the bytes that the sample stands for, and what all blocks in use can have
+/// at most. It is called where a request is served, when the thread holds no lock of the engine.
+pub type Then = fn(u64, fn() -> u64);
+
+/// It; null if there is none.
+static THEN: AtomicPtr<()> = AtomicPtr::new(null_mut());
+
+/// Has a function called after each sample.
+pub fn set_then(then: Then) {
+    THEN.store(then as *mut (), Ordering::Release);
+}
 
 /// Whether a block that is freed may be a sample.
 #[inline(always)]
@@ -26,9 +41,16 @@ pub fn sample(p: *mut u8, size: usize, usable: usize, rate: usize, home: u32, mo
     }
     let mut room = stack::room::<FRAMES>();
     let frames = stack::walk(&mut room);
-    let drawn = Drawn { address: untagged(p.addr()), size, usable, rate, home, thread: 0, most };
-    if !table::insert(drawn, Origin::Stack(frames)) {
-        table::dropped();
+    let (address, thread) = (untagged(p.addr()), calling_thread());
+    let drawn = Drawn { address, size, usable, rate, home, thread, most };
+    let Some(bytes) = table::insert(drawn, Origin::Stack(frames)) else {
+        return table::dropped();
+    };
+    let then = THEN.load(Ordering::Acquire);
+    if !then.is_null() {
+        // SAFETY: `set_then` has stored such a function.
+        let then = unsafe { core::mem::transmute::<*mut (), Then>(then) };
+        then(bytes, most);
     }
 }
 

@@ -5,12 +5,12 @@
 //! freed block is remembered until [`FREED`](super::area::FREED) others were freed.
 
 use super::area::{self, Area, Ended, Record};
+use super::names::{calling_thread, number_of};
 use super::table::{self, Drawn, Origin};
 use crate::features;
 use crate::stack;
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 use crate::sys::tags::untagged;
-use crate::sys::{host, output, thread};
 
 /// Whether every block is recorded.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -63,7 +63,7 @@ pub(super) fn allocated(address: usize, size: usize, site: u32) {
     // What is recorded is exact.
     let most = || u64::MAX;
     let drawn = Drawn { address, size, usable: size.max(1), rate: 0, home: 0, thread, most };
-    if !table::insert(drawn, origin) {
+    if table::insert(drawn, origin).is_none() {
         table::dropped();
     }
 }
@@ -99,11 +99,6 @@ fn end(area: Area, take: impl FnOnce(&table::Changing) -> Option<Record>, later:
     }
 }
 
-/// The kernel's number of the calling thread; 0, without a system call, if it is the only one.
-fn calling_thread() -> u32 {
-    if host::is_single_threaded() { 0 } else { thread::id() }
-}
-
 /// Which thread did something, and from where.
 #[derive(Clone, Copy)]
 pub struct Event {
@@ -116,7 +111,7 @@ pub struct Event {
 impl Event {
     /// The kernel's number of the thread: the only one's is its process's.
     pub fn thread(&self) -> u32 {
-        if self.thread == 0 { output::process() } else { self.thread }
+        number_of(self.thread)
     }
 }
 

@@ -30,20 +30,24 @@ mod dump;
 mod every;
 pub mod heads;
 mod heap_v2;
+mod names;
 mod peak;
 mod snapshot;
 pub mod switch;
 mod table;
 
 pub use area::{Amount, LENGTH, NO_HOME, Record as Sample, Site};
-pub use blocks::{allocated, any_live, ended, freed, put_back, sample, set_aside, usable};
+pub use blocks::{
+    allocated, any_live, ended, freed, put_back, sample, set_aside, set_then, usable,
+};
 pub use control::{
     Refused, answer, is_asked, last_rate, own_rate, rate, reset, session, start, stop,
 };
 pub use draw::{DEFAULT_RATE, Draw};
 pub use dump::{next_dump, write as dump};
 pub use every::{Event, Known, frames_of, is_every, known, moved, set_every, site_here};
-pub use heap_v2::write as dump_heap_v2;
+pub use heap_v2::{in_use, write as dump_heap_v2};
+pub use names::{own_name, set_name};
 pub use peak::{Totals, totals};
 pub use snapshot::{Place, Snapshot};
 pub use table::{dropped, lock_for_fork, used_bytes};

@@ -50,7 +50,7 @@ impl Snapshot {
         if last_rate() == 0 {
             return Err(Refused::NotStarted);
         }
-        let copy = Copy::of_all().ok_or(Refused::Busy)?;
+        let copy = Copy::of_all(false).ok_or(Refused::Busy)?;
         let milliseconds = time::now_ms().saturating_sub(BEGUN.load(Ordering::Relaxed));
         let dropped = DROPPED.load(Ordering::Relaxed);
         Ok(Snapshot { copy, rate: last_rate(), milliseconds, dropped })

@@ -137,33 +137,32 @@ pub enum Origin<'a> {
     Site(u32),
 }
 
-/// Keeps a sample. Returns `false` if there is no room, or a fork stands still.
-pub fn insert(drawn: Drawn, origin: Origin) -> bool {
+/// Keeps a sample. Returns the bytes that it stands for; `None` if there is no room, or a fork stands still.
+pub fn insert(drawn: Drawn, origin: Origin) -> Option<u64> {
     let Drawn { address, size, usable, rate, home, thread, most } = drawn;
-    let Some(area) = Area::get() else { return false };
+    let area = Area::get()?;
     let chance = if rate == 0 { 1.0 } else { draw::probability(usable, rate) };
     let objects = (ONE as f64 / chance) as u64;
     let bytes = ((size as u128 * u128::from(objects)) >> ONE.trailing_zeros()) as u64;
     let kind = kind_of(usable);
     let born = time::now_ms();
-    let Some(table) = Changing::enter() else { return false };
+    let table = Changing::enter()?;
     end_what_was_left(area, &table);
     // Takes out a sample whose end found no place.
     take(area, address, &table);
     // SAFETY: under the lock; indices come from `new_record` and `site_of`: invariant 1 of `prof::area`.
     unsafe {
         let site = match origin {
-            Origin::Stack(frames) => site_of(area, frames, kind),
-            Origin::Site(site) => Some(site),
+            Origin::Stack(frames) => site_of(area, frames, kind)?,
+            Origin::Site(site) => site,
         };
-        let Some(site) = site else { return false };
-        let Some(index) = new_record(area) else { return false };
+        let index = new_record(area)?;
         link(area, index, Record { address, bytes, objects, born, next: 0, site, home, thread });
         (*area.site(site)).drawn(chance, objects, bytes);
     }
     peak::add(bytes, most);
     ledger::PROFILE.store(used_bytes(), Ordering::Relaxed);
-    true
+    Some(bytes)
 }
 
 /// Counts a sample that could not be kept.
@@ -435,12 +434,18 @@ pub fn lock_for_fork() -> &'static Lock {
     &LOCK
 }
 
-/// Copies the sites to a mapping of `length` bytes. Returns where they end in it, and the number of the last peak;
-/// `None` if a fork stands still, or there are more of them than when the mapping was made.
+/// Copies the sites to a mapping of `length` bytes, and calls `then` with where they end in it before it gives the lock
+/// back. Returns the number of the last peak; `None` if a fork stands still, or there are more sites than when the
+/// mapping was made.
 ///
 /// # Safety
 /// The mapping must be the caller's.
-pub(super) unsafe fn copy_sites(area: Area, to: usize, length: usize) -> Option<(usize, u64)> {
+pub(super) unsafe fn copy_sites(
+    area: Area,
+    to: usize,
+    length: usize,
+    then: impl FnOnce(usize, &Changing),
+) -> Option<u64> {
     let table = Changing::enter()?;
     end_what_was_left(area, &table);
     let end = SITES.load(Ordering::Relaxed);
@@ -449,7 +454,20 @@ pub(super) unsafe fn copy_sites(area: Area, to: usize, length: usize) -> Option<
     }
     // SAFETY: both are mapped and that long; under the lock no thread writes the sites.
     unsafe { (to as *mut u8).copy_from_nonoverlapping(area.sites() as *const u8, end) };
-    Some((end, peak::number()))
+    then(end, &table);
+    Some(peak::number())
+}
+
+/// Every sample that is alive.
+pub(super) fn live(area: Area, _: &Changing) -> impl Iterator<Item = &'static Record> {
+    // SAFETY: under the lock, and invariant 1 of `prof::area`.
+    let all = (0..used_records() as u32).map(move |index| unsafe { &*area.record(index) });
+    all.filter(|record| record.address != 0)
+}
+
+/// Records ever used: as many as can be alive.
+pub(super) fn used_records() -> usize {
+    USED.load(Ordering::Relaxed)
 }
 
 /// Most bytes of sites.
