@@ -19,11 +19,11 @@ fn translate(arguments: &[&str], code: i32) -> String {
 #[test]
 fn each_option_is_explained_and_what_is_left_is_to_be_set() {
     insta::assert_snapshot!(
-        translate(&["MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true", "MALLOC_ARENA_MAX=2"], 0), @r"
-    MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_leak:true (jemalloc)
+        translate(&["MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_log:true", "MALLOC_ARENA_MAX=2"], 0), @r"
+    MALLOC_CONF=dirty_decay_ms:2000,narenas:2,prof_log:true (jemalloc)
       dirty_decay_ms:2000  MASU_DECAY=2s
       narenas:2            nothing to set: memory comes from one pool, and what one thread frees serves all threads
-      prof_leak:true       no counterpart: `masu prof --leaks -- COMMAND` lists what is in use at the end, and can fail a test
+      prof_log:true        no counterpart: `masu prof -- COMMAND` shows which code allocates the memory in use
 
     MALLOC_ARENA_MAX=2 (glibc)
       MALLOC_ARENA_MAX=2  nothing to set: memory comes from one pool, and what one thread frees serves all threads
@@ -40,6 +40,9 @@ fn what_is_read_under_its_own_name_stays_one_list() {
         translate(&["--bare", "MALLOC_CONF=prof:true,dirty_decay_ms:0,lg_prof_sample:17"], 0),
         "MALLOC_CONF=prof:true,lg_prof_sample:17\nMASU_DECAY=0\n"
     );
+    let dumps = "MALLOC_CONF=lg_prof_interval:30,prof_gdump:true,prof_leak_error:true,\
+                 prof_thread_active_init:false";
+    assert_eq!(translate(&["--bare", dumps], 0), format!("{dumps}\n"));
 }
 
 /// The form for scripts; of two options with the same meaning, the later one wins.

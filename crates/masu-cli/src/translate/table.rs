@@ -147,7 +147,9 @@ const ROWS: &[(Family, &[&str], How)] = {
             Nothing(LAYOUT),
         ),
         (Jemalloc, &["prof", "prof_active", "prof_final", "prof_prefix", "lg_prof_sample"], Kept),
-        (Jemalloc, &["prof_leak", "prof_leak_error"], Missing(LEAKS)),
+        (Jemalloc, &["prof_leak", "prof_leak_error", "prof_gdump", "lg_prof_interval"], Kept),
+        (Jemalloc, &["prof_thread_active_init"], Kept),
+        (Jemalloc, &["prof_accum"], Nothing("dumps always have what was allocated in all")),
         (Jemalloc, &["prof_*", "lg_prof_*"], Missing(PROFILE)),
         (
             Jemalloc,
@@ -438,7 +440,6 @@ mod tests {
                     "masu reads it under this name",
                 ),
             ),
-            (Family::Jemalloc, "prof_leak", "true", Meaning::Missing(LEAKS)),
             (Family::Jemalloc, "narena", "2", Meaning::Unknown(Some("narenas"))),
             (Family::Mimalloc, "PURGE_DELAY", "0", set("MASU_DECAY", "0")),
             (Family::Mimalloc, "VERBOSE", "3", set("MASU_VERBOSE", "1")),
