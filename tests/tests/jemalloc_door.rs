@@ -322,6 +322,9 @@ mod infallible;
 #[path = "jemalloc_door/print.rs"]
 mod print;
 
+#[path = "jemalloc_door/prof.rs"]
+mod prof;
+
 mod extras {
     use super::*;
 

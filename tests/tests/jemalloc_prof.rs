@@ -11,8 +11,13 @@ const MIB: f64 = 1048576.0;
 /// What `jeprof` says about a dump: bytes in all, and what each function allocated itself, the most first.
 #[track_caller]
 fn jeprof(program: &Path, dump: &Path) -> (f64, Vec<(String, f64)>) {
+    jeprof_with(&[], program, dump)
+}
+
+#[track_caller]
+fn jeprof_with(options: &[&str], program: &Path, dump: &Path) -> (f64, Vec<(String, f64)>) {
     let mut command = Command::new(tool("jeprof"));
-    command.args(["--text", "--show_bytes"]).args([program, dump]);
+    command.args(["--text", "--show_bytes"]).args(options).args([program, dump]);
     let output = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let number = |word: &str| word.parse().expect("a number");
@@ -21,7 +26,8 @@ fn jeprof(program: &Path, dump: &Path) -> (f64, Vec<(String, f64)>) {
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
-            ["Total:", bytes, "B"] => total = Some(number(bytes)),
+            // With `--thread`, which thread's.
+            ["Total:", bytes, "B"] | ["Total", _, bytes, "B"] => total = Some(number(bytes)),
             [own, _, _, _, _, name, ..] => functions.push((name.to_owned(), number(own))),
             _ => {}
         }
@@ -54,7 +60,13 @@ fn jeprof_ranks_the_places_of_a_program() {
     let mut dumps = std::fs::read_dir(place.path()).expect("a directory");
     let dump = dumps.next().expect("a dump").expect("a file").path();
     assert!(dump.to_string_lossy().ends_with(".f.heap"), "{}", dump.display());
-    let (_, functions) = jeprof(program.path(), &dump);
+    let (total, functions) = jeprof(program.path(), &dump);
+    // The only thread has all of it.
+    let text = std::fs::read_to_string(&dump).expect("a dump");
+    let thread = text.lines().nth(2).and_then(|line| line.trim_start().strip_prefix('t'));
+    let thread = thread.and_then(|line| line.split(':').next()).expect("a thread's line");
+    let (of_thread, _) = jeprof_with(&["--thread", thread], program.path(), &dump);
+    is_about(of_thread, total, 0.001);
     // 40,000 blocks of 512 bytes, and 40 times 1,000 of 96.
     assert_eq!(functions[0].0, "cached", "{functions:?}");
     assert_eq!(functions[1].0, "leak", "{functions:?}");

@@ -33,6 +33,10 @@ pub fn set_hook(hook: *mut u8) {
     HOOK.store(hook.cast(), Ordering::Release);
 }
 
+/// A static, so that it has a symbol name that says where it belongs.
+static LINE: [u8; 73] =
+    *b"masu: operator new: out of memory, and experimental_infallible_new is on\n";
+
 /// Called when a form of `new` finds no memory and the option is on.
 #[cold]
 #[inline(never)]
@@ -40,9 +44,7 @@ pub fn set_hook(hook: *mut u8) {
 pub fn fail() {
     let hook = HOOK.load(Ordering::Acquire);
     if hook.is_null() {
-        masu_core::write_stderr(
-            b"masu: operator new: out of memory, and experimental_infallible_new is on\n",
-        );
+        masu_core::write_stderr(&LINE);
         masu_core::abort();
     }
     // SAFETY: the program registered it as such a function.

@@ -109,6 +109,9 @@ struct Throw {
     throw: *const c_void,
 }
 
+/// Where nobody can catch anything. A static, so that it has a symbol name that says where it belongs.
+static LINE: [u8; 58] = *b"masu: operator new: out of memory, and nobody to catch it\n";
+
 /// Makes a `std::bad_alloc` and writes to `place` how to throw it. Does not return if no code in
 /// this process could catch it.
 ///
@@ -121,7 +124,7 @@ unsafe extern "C" fn bad_alloc(place: *mut Throw) {
     let type_info = runtime!("_ZTISt9bad_alloc");
     let destructor = runtime!("_ZNSt9bad_allocD1Ev");
     if [allocate, throw, vtable, type_info, destructor].iter().any(|part| part.is_null()) {
-        masu_core::write_stderr(b"masu: operator new: out of memory, and nobody to catch it\n");
+        masu_core::write_stderr(&LINE);
         masu_core::abort();
     }
     // SAFETY: this is the C++ ABI. A `bad_alloc` is a pointer to its virtual table, past the two

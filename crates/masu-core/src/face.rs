@@ -31,7 +31,7 @@ pub use resize::{
 pub use crate::report::{Act, Neighbour, set_neighbour};
 pub use crate::sharing::is_alone;
 pub use crate::sys::auxv::page_size;
-pub use crate::sys::fatal::{abort, write_stderr};
+pub use crate::sys::fatal::{abort, end, write_stderr};
 pub use crate::sys::host::loaded_from;
 
 /// Usable bytes of a block, at least as many as were asked for; 0 for null and for pointers that

@@ -74,7 +74,7 @@ CASE(names_that_masu_treats_differently_do_as_documented) {
         CHECK(error == EPERM, "%s: %d", fixed[n], error);
     }
     static const char *const absent[] = {
-        "prof.log_start", "prof.log_stop", "prof.stats.bins.0.live.curobjs", "thread.prof.name",
+        "prof.log_start", "prof.log_stop", "prof.stats.bins.0.live",
         "experimental.utilization.query", "experimental.thread.activity_callback",
         "thread.tcache.ncached_max.write", "stats.mutexes.prof.num_ops", "stats.zero_reallocs",
         "stats.arenas.0.uptime", "stats.arenas.0.lextents.0.nmalloc",
@@ -91,20 +91,8 @@ CASE(names_that_masu_treats_differently_do_as_documented) {
     size_t mib[8], depth = 8;
     CHECK(mallctlnametomib("arenas.bin", mib, &depth) == ENOENT, "the beginning of a name");
     bool on;
-    READ("prof.gdump", &on);
-    CHECK(!on, "prof.gdump");
-    READ("prof.thread_active_init", &on);
-    CHECK(on, "prof.thread_active_init");
-    READ("opt.prof_leak", &on);
-    CHECK(!on, "opt.prof_leak");
     READ("opt.prof_accum", &on);
     CHECK(on, "opt.prof_accum");
-    ssize_t interval;
-    READ("opt.lg_prof_interval", &interval);
-    CHECK(interval == -1, "opt.lg_prof_interval: %zd", interval);
-    const char *prefix;
-    READ("opt.prof_prefix", &prefix);
-    CHECK(strcmp(prefix, "jeprof") == 0, "opt.prof_prefix: %s", prefix);
 }
 
 static uint64_t of_bin(unsigned bin, const char *what) {

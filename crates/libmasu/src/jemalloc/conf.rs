@@ -6,7 +6,9 @@
 //! | `background_thread` | the option `background_thread`, on or off |
 //! | `stats_print` | the option `show_stats` |
 //! | `prof`, `prof_active`, `lg_prof_sample` | the options `prof` and `prof_rate` |
-//! | `prof_final`, `prof_prefix` | a file at exit, in jemalloc's format |
+//! | `prof_thread_active_init` | whether threads are sampled from their start on |
+//! | `lg_prof_interval`, `prof_gdump`, `prof_final`, `prof_prefix` | files in jemalloc's format |
+//! | `prof_leak`, `prof_leak_error` | a message at exit, and the exit code |
 //! | `experimental_infallible_new` | [`crate::infallible`] |
 //!
 //! All other keys tune parts that do not exist, and are ignored. A key set here overrides a policy,
@@ -89,12 +91,8 @@ fn apply(config: &mut Config, list: &[u8], origin: Origin) {
                     if value == b"true" { Statistics::Text } else { Statistics::Off };
                 config.origins.show_stats = origin;
             }
-            b"prof" | b"prof_active" | b"prof_final" | b"prof_prefix" | b"lg_prof_sample" => {
-                super::prof::set(key, value);
-                profiles = true;
-            }
             b"experimental_infallible_new" => crate::infallible::set(value == b"true"),
-            _ => {}
+            _ => profiles |= super::prof::set(key, value),
         }
     }
     if profiles {

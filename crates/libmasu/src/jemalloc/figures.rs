@@ -8,7 +8,7 @@
 //! each figure is true of one of the two moments.
 
 use super::arenas;
-use super::call::{Answer, Call, ENOENT};
+use super::call::{Answer, Call, ENOENT, Error};
 use super::tree::SPAN;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use masu_core::Stats;
@@ -92,30 +92,43 @@ pub fn epoch(call: &Call) -> Answer {
     call.word(EPOCH.load(Ordering::Relaxed))
 }
 
-/// A figure of the whole process.
-pub fn give(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
-    call.read_only()?;
-    call.size(of(&latest()))
-}
-
 /// Refuses arenas that do not exist.
 pub fn of_arena(call: &Call) -> Answer {
     if arenas::is_listed(call) { Ok(()) } else { Err(ENOENT) }
 }
 
-/// Returns a figure of an arena. Figures are kept for all arenas together and for those that
-/// programs made; arena 0 gets the rest, which is nearly everything. What only counts up is arena 0's.
-pub fn arena(call: &Call, of: impl FnOnce(&Stats) -> usize) -> Answer {
+/// The figures of a call's arena.
+#[inline(always)]
+fn of_named(call: &Call) -> Result<Stats, Error> {
     call.read_only()?;
     of_arena(call)?;
-    call.size(of(&arenas::figures(arenas::named(call))))
+    Ok(arenas::figures(arenas::named(call)))
 }
 
-/// `stats.arenas.<i>.nthreads`.
-pub fn arena_threads(call: &Call) -> Answer {
+/// Beyond all figures: a figure that is always 0.
+pub const NONE: usize = usize::MAX;
+
+/// Returns a figure of an arena, by its offset, in units of so many bytes. Figures are kept for all arenas together and
+/// for those that programs made; arena 0 gets the rest, which is nearly everything. What only counts up is arena 0's.
+#[inline(never)]
+pub fn arena(call: &Call, of: usize, unit: usize) -> Answer {
+    call.word(of_named(call)?.at(of) / unit as u64)
+}
+
+/// A figure of the whole process, by its offset.
+pub fn give(call: &Call, of: usize) -> Answer {
     call.read_only()?;
-    of_arena(call)?;
-    call.unsigned(arenas::figures(arenas::named(call)).threads as u32)
+    call.word(latest().at(of))
+}
+
+/// `stats.arenas.<i>.nthreads`, and how many large blocks were allocated.
+#[inline(never)]
+pub fn counts(call: &Call, is_threads: bool) -> Answer {
+    let figures = of_named(call)?;
+    if is_threads {
+        return call.unsigned(figures.threads as u32);
+    }
+    call.word(figures.medium_allocs + figures.huge_allocs)
 }
 
 /// The contents of a class of small blocks, jemalloc's bin.

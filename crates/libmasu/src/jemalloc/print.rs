@@ -22,6 +22,25 @@ type Write = unsafe extern "C" fn(*mut c_void, *const c_char);
 #[allow(non_upper_case_globals, reason = "jemalloc's name")]
 pub static malloc_message: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
+/// What passes text on as strings, or writes it to standard error.
+///
+/// # Safety
+/// `write` must be callable with `to`.
+unsafe fn sink(write: Option<Write>, to: *mut c_void) -> impl FnMut(&[u8]) {
+    move |bytes| match write {
+        // SAFETY: passed on.
+        Some(write) => unsafe { pass(write, to, bytes) },
+        None => masu_core::write_stderr(bytes),
+    }
+}
+
+/// Writes a message where the program wants jemalloc's.
+pub fn say(write: impl FnOnce(&mut Text)) {
+    // SAFETY: the program's function, which gets no pointer of its own.
+    let mut sink = unsafe { sink(message(), core::ptr::null_mut()) };
+    write(&mut Text::new(&mut sink));
+}
+
 /// [`malloc_message`] as the program sees it, which may be a copy in the executable.
 fn message() -> Option<Write> {
     let variable: *const AtomicPtr<c_void>;
@@ -58,12 +77,8 @@ pub unsafe extern "C" fn malloc_stats_print(
     let opts: &[u8] =
         // SAFETY: the caller passes a string.
         if opts.is_null() { b"" } else { unsafe { CStr::from_ptr(opts) }.to_bytes() };
-    let write = write.or_else(message);
-    let mut sink = |bytes: &[u8]| match write {
-        // SAFETY: the caller's function, or the program's.
-        Some(write) => unsafe { pass(write, to, bytes) },
-        None => masu_core::write_stderr(bytes),
-    };
+    // SAFETY: the caller's function, or the program's.
+    let mut sink = unsafe { sink(write.or_else(message), to) };
     figures::renew();
     let mut report = Report { text: Text::new(&mut sink), json: opts.contains(&b'J'), first: true };
     report.whole(opts);

@@ -1,6 +1,7 @@
 //! A thread's first allocation: its heap, and the promise to clean up at its exit.
 
 use super::record::{Heap, Role};
+use super::sampling::bins;
 use super::tls::{current, set_current};
 use super::{exit, processor_cache, table};
 use crate::region;
@@ -84,6 +85,7 @@ fn new() -> Option<&'static Heap> {
     heap.runs.seat.settle();
     // The word first, because what follows may allocate.
     set_current(heap);
+    bins::begin(heap);
     exit::init_process();
     exit::arm(heap);
     Some(heap)

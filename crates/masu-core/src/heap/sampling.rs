@@ -47,7 +47,7 @@ mod without_heap;
 
 use state::Drawn;
 
-pub use bins::is_on;
+pub use bins::{is_on, set_starts_muted, starts_muted};
 pub use blocks::prepare;
 pub use hardened::{counted_beside_guards, guarded};
 pub use without_heap::alloc as without_heap;
@@ -56,7 +56,8 @@ pub use crate::prof::{any_live, freed, lock_for_fork};
 
 /// Whether the calling thread takes no part in profiles.
 pub fn is_muted() -> bool {
-    current().sampling.muted.get()
+    let heap = current();
+    if heap.role.get() == Role::Thread { heap.sampling.muted.get() } else { starts_muted() }
 }
 
 /// Sets whether the calling thread takes part. Returns `false` if it is past its destructors, or

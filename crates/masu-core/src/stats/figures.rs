@@ -69,3 +69,14 @@ pub struct Stats {
     /// Pointers freed that were not the engine's.
     pub foreign_frees: u64,
 }
+
+impl Stats {
+    /// The figure at this offset in bytes; 0 if there is none.
+    pub fn at(&self, offset: usize) -> u64 {
+        // SAFETY: all fields are words.
+        let words: &[u64; size_of::<Stats>() / 8] = unsafe { &*core::ptr::from_ref(self).cast() };
+        words.get(offset / 8).copied().unwrap_or(0)
+    }
+}
+
+const _: () = assert!(size_of::<usize>() == 8);

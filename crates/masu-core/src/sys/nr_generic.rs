@@ -10,6 +10,7 @@ pub const READ: usize = 63;
 pub const WRITE: usize = 64;
 pub const PREAD64: usize = 67;
 pub const FSTAT: usize = 80;
+pub const EXIT_GROUP: usize = 94;
 pub const FUTEX: usize = 98;
 pub const CLOCK_GETTIME: usize = 113;
 pub const SCHED_GETAFFINITY: usize = 123;

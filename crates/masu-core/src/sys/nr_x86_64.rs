@@ -26,6 +26,7 @@ pub const GETTID: usize = 186;
 pub const FUTEX: usize = 202;
 pub const SCHED_GETAFFINITY: usize = 204;
 pub const CLOCK_GETTIME: usize = 228;
+pub const EXIT_GROUP: usize = 231;
 pub const TGKILL: usize = 234;
 pub const OPENAT: usize = 257;
 pub const PRLIMIT64: usize = 302;

@@ -7,13 +7,36 @@ use crate::prof;
 use crate::settings;
 use crate::size_class::size_of_class;
 use crate::span::{Block, Span};
-use crate::sync::{AtomicPtr, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, Ordering};
 use core::ptr::null_mut;
 
 /// A tick has passed for a thread.
 #[inline(always)]
 pub(in crate::heap) fn on_tick(heap: &Heap) {
     heap.sampling.on_tick();
+}
+
+/// Whether threads take no part in profiles until they ask to.
+static STARTS_MUTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether threads take no part in profiles until they ask to.
+#[inline]
+pub fn starts_muted() -> bool {
+    features::PROF && STARTS_MUTED.load(Ordering::Relaxed)
+}
+
+/// Sets that for the threads whose first allocation is still to come.
+pub fn set_starts_muted(muted: bool) {
+    STARTS_MUTED.store(muted, Ordering::Relaxed);
+}
+
+/// A thread has got its heap.
+#[inline(always)]
+pub(in crate::heap) fn begin(heap: &Heap) {
+    if starts_muted() {
+        heap.sampling.muted.set(true);
+        heap.sampling.leave_session();
+    }
 }
 
 /// At a thread's end: the next thread that has the heap takes part.

@@ -1,7 +1,7 @@
 //! Samples of threads without a heap: each block has its coin thrown as it is handed out, in the state of the processor
 //! that the thread runs on.
 
-use super::{blocks, granule_of, home_of, prof};
+use super::{blocks, granule_of, home_of, prof, starts_muted};
 use crate::heap::processor_cache::{self, alloc};
 use crate::request::Request;
 use crate::size_class::{SMALL_MAX, class_of};
@@ -29,7 +29,7 @@ pub fn alloc(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn draw(usable: usize) -> usize {
-    if processor_cache::serves_current() { alloc::draw(usable) } else { 0 }
+    if processor_cache::serves_current() && !starts_muted() { alloc::draw(usable) } else { 0 }
 }
 
 /// The sample's block instead of `p`, for a request that was drawn at this rate; `p` if that is 0.
@@ -39,7 +39,7 @@ pub fn draw(usable: usize) -> usize {
 #[cold]
 #[inline(never)]
 pub unsafe fn instead(p: *mut u8, request: &Request, class: usize, rate: usize) -> *mut u8 {
-    if p.is_null() || rate == 0 {
+    if p.is_null() || rate == 0 || starts_muted() {
         return p;
     }
     let block = blocks::small(request, class, rate, home_of(granule_of(p)));

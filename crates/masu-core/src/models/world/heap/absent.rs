@@ -204,6 +204,8 @@ pub mod sampling {
 
         pub fn unmark(_: &Heap, _: usize) {}
 
+        pub fn begin(_: &Heap) {}
+
         pub fn end(_: &Heap) {}
 
         pub fn on_tick(_: &Heap) {}
