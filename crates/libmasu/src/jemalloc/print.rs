@@ -22,6 +22,15 @@ type Write = unsafe extern "C" fn(*mut c_void, *const c_char);
 #[allow(non_upper_case_globals, reason = "jemalloc's name")]
 pub static malloc_message: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
+/// The text's first lines. A static, so that it has a symbol name that says where it belongs.
+static HEADING: [u8; LINES.len()] = *LINES.as_bytes().first_chunk().unwrap();
+const LINES: &str = concat!(
+    "___ Begin jemalloc statistics ___\n",
+    "These are masu's (",
+    env!("CARGO_PKG_VERSION"),
+    "), through jemalloc's interface\n"
+);
+
 /// What passes text on as strings, or writes it to standard error.
 ///
 /// # Safety
@@ -112,15 +121,10 @@ struct Report<'a> {
 impl Report<'_> {
     fn whole(&mut self, opts: &[u8]) {
         let with = |letter: u8| !opts.contains(&letter);
-        self.title(
-            "{\"jemalloc\":{",
-            concat!(
-                "___ Begin jemalloc statistics ___\n",
-                "These are masu's (",
-                env!("CARGO_PKG_VERSION"),
-                "), through jemalloc's interface\n"
-            ),
-        );
+        self.title("{\"jemalloc\":{", "");
+        if !self.json {
+            self.text.bytes(&HEADING);
+        }
         self.first = true;
         if with(b'g') {
             self.section("version", true);
