@@ -116,7 +116,7 @@ fn columns(text: &str) -> usize {
 /// Breaks `text` into lines of at most `width` columns; a longer word, or command in backticks, gets its own line.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
-    let are_paired = text.matches('`').count() % 2 == 0;
+    let are_paired = text.matches('`').count().is_multiple_of(2);
     for word in text.split(' ') {
         match words.last_mut() {
             // A command stays whole, so that it can be copied.

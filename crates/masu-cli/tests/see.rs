@@ -100,7 +100,7 @@ fn top_on_a_dumb_terminal_is_a_table() {
 fn words_stay_whole_on_a_narrow_terminal() {
     let masu = env!("CARGO_BIN_EXE_masu");
     for (arguments, line) in [
-        ("translate MALLOC_CONF=narenas:2", "pool, and what one"),
+        ("translate MALLOC_CONF=narenas:2", "comes from one pool, and"),
         ("doctor --all", "PROGRAM"),
         ("top --once --every 10ms", "pid program"),
     ] {
