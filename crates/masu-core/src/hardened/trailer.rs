@@ -176,7 +176,7 @@ pub unsafe fn zero_pages(at: usize, len: usize) {
     // SAFETY: passed on; every x86-64 processor has these instructions. The fence orders these stores as others are.
     unsafe {
         use core::arch::x86_64::{_mm_sfence, _mm_stream_si128};
-        let part = len / PARTS & !(UNIT - 1);
+        let part = (len / PARTS) & !(UNIT - 1);
         let middle = |n: usize| (at + n * part + UNIT / 2) as *const u64;
         if (0..PARTS).all(|n| middle(n).read() == 0) {
             let mut from = at;
