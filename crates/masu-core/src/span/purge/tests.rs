@@ -98,7 +98,8 @@ fn a_block_on_its_way_back_is_not_taken_for_one_of_the_list_that_has_lost_its_ma
             }
             Block::make_free(block(coming[0]), null_mut());
             Block::make_free(block(coming[1]), block(coming[0]));
-            for index in [1, most] {
+            // The first one is in use.
+            for index in [0, 1, most] {
                 block(index).cast::<i64>().add(1).write(7);
             }
             let mut discards = Discards::new();
