@@ -39,7 +39,7 @@ fn of(thread: u32) -> Option<&'static Name> {
     ALL.iter().find(|name| name.thread.load(Ordering::Acquire) == thread)
 }
 
-/// Names the calling thread; only the first [`BYTES`] less one count.
+/// Names the calling thread; only the first 15 bytes count.
 #[cold]
 pub fn set_name(bytes: &[u8]) {
     let me = thread::id();
