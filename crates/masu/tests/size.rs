@@ -10,9 +10,9 @@ use std::process::Command;
 /// The most that it adds: by default, with the engine optimised for size, and with every part that
 /// the crate leaves out by default. How the compiler divides the engine into units moves the first and the last by up
 /// to 4 KiB when a line changes: what is inlined changes with it.
-const LARGEST: u64 = 229 << 10;
+const LARGEST: u64 = 230 << 10;
 const LARGEST_FOR_SIZE: u64 = 174 << 10;
-const LARGEST_WITH_ALL: u64 = 415 << 10;
+const LARGEST_WITH_ALL: u64 = 416 << 10;
 
 const PROGRAM: &str = "fn main() {\n    println!(\"{}\", String::from(\"hello\"));\n}\n";
 const GLOBAL: &str = "#[global_allocator]\nstatic GLOBAL: masu::Masu = masu::Masu;\n\n";
