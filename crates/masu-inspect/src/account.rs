@@ -213,6 +213,8 @@ pub struct Account {
     pub allocated: u64,
     /// The most of `allocated` that can be due to rounding up to size classes.
     pub rounding_at_most: u64,
+    /// How much of `allocated` is due to that, about, if a profile of the process runs.
+    pub rounding_by_profile: Option<u64>,
     /// Live medium blocks.
     pub medium_blocks: u64,
     /// Live huge blocks.
@@ -245,6 +247,7 @@ impl Account {
             parts: Vec::new(),
             allocated: 0,
             rounding_at_most: 0,
+            rounding_by_profile: None,
             medium_blocks: 0,
             huge_blocks: 0,
             hardened_blocks: 0,

@@ -101,6 +101,37 @@ fn a_running_profile_counts_the_stacks_that_keep_free_memory() {
     assert_eq!(keepers("prof:0"), None);
 }
 
+/// 33 bytes of CPython's and 1,100 of the program's, in blocks of 1,280 or so.
+#[test]
+fn a_running_profile_knows_how_much_is_rounding() {
+    if !is_masu() {
+        return;
+    }
+    let account = |configuration| {
+        let script =
+            "blocks = [bytes(1100) for _ in range(40000)]; print('ready', flush=True); input()";
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).env("MASU_CONF", configuration);
+        let mut running = Running::start(&mut command);
+        running.says("ready");
+        explained(running.id())
+    };
+    let known = account("prof:1,prof_rate:16KiB");
+    let classes = known["classes"].as_array().expect("a list").iter();
+    let mut sizes = classes.filter(|it| it["live"].as_u64() >= Some(40_000));
+    let size = sizes.next().and_then(|it| it["size"].as_f64()).expect("their class");
+    let (truth, told) = (40_000.0 * (size - 1133.0), known["rounding_by_profile"].as_f64());
+    assert!(
+        told.is_some_and(|told| (truth * 0.85..truth * 1.25).contains(&told)),
+        "{truth} {told:?}"
+    );
+    let why = |account: &serde_json::Value| account["advice"][0]["why"].to_string();
+    assert!(why(&known).contains("By the running profile, about "), "{known:#}");
+    let unknown = account("prof:0");
+    assert!(unknown["rounding_by_profile"].is_null(), "{unknown:#}");
+    assert!(why(&unknown).contains("At most "), "{unknown:#}");
+}
+
 /// The next line that a program prints.
 fn line(running: &mut Running) -> String {
     let out = running.0.stdout.as_mut().expect("a pipe");

@@ -9,7 +9,7 @@ use masu_watch::process::ran;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::keepers::{Keepers, keepers};
+use super::sampled::{Keepers, add_sampled};
 use crate::bytes::Bytes;
 
 /// One piece of advice.
@@ -34,9 +34,10 @@ const MAIN: f64 = 0.01;
 /// Explains a process, and returns everything that is worth a sentence, most expensive first.
 pub fn explain(process: u32) -> Result<(Account, Vec<Advice>), Error> {
     let before = ran(process);
-    let account = masu_inspect::explain(process)?;
+    let mut account = masu_inspect::explain(process)?;
     let is_active = ran(process) != before;
-    let advice = of(&account, is_active, keepers(process));
+    let keepers = add_sampled(&mut account);
+    let advice = of(&account, is_active, keepers);
     Ok((account, advice))
 }
 
@@ -98,9 +99,12 @@ fn live(account: &Account) -> Option<Advice> {
         }
         _ => String::new(),
     };
+    let rounding = account.rounding_by_profile.map_or_else(
+        || format!("At most {}", Bytes(rounding)),
+        |about| format!("By the running profile, about {}", Bytes(about.min(rounding))),
+    );
     let why = format!(
-        "It allocated them and has not freed them{most}.{untouched} At most {} of that is rounding up to size classes.",
-        Bytes(rounding)
+        "It allocated them and has not freed them{most}.{untouched} {rounding} of that is rounding up to size classes."
     );
     let todo = "No allocator can return them. `masu watch -p PID` shows whether they keep growing; \
                 `masu prof -p PID --growth --for 10m` shows which code allocates them.";
@@ -387,6 +391,7 @@ mod tests {
             parts: parts.iter().map(part).collect(),
             allocated: 0,
             rounding_at_most: 0,
+            rounding_by_profile: None,
             medium_blocks: 0,
             huge_blocks: 0,
             hardened_blocks: 0,

@@ -4,7 +4,7 @@
 //! explain ─ masu-inspect   where every resident byte is
 //!   ├─ core                the same of a core file, and which block a fault was at
 //!   ├─ advice              the same as sentences: what it is, why, what to do
-//!   │    └─ keepers        how many call stacks keep free memory, by a running profile
+//!   │    └─ sampled        what a running profile adds: stacks that keep free memory, rounding
 //!   ├─ report              JSON
 //!   └─ text                for people
 //! stats                    counters, now
@@ -16,11 +16,11 @@
 mod advice;
 mod core;
 pub mod explain;
-mod keepers;
 pub mod page;
 mod picture;
 pub mod purge;
 mod report;
+mod sampled;
 pub mod sampler;
 pub mod stats;
 mod text;
