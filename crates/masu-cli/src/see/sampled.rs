@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use masu_core::size_class::{SMALL_MAX, UNIT};
+use masu_core::size_class::UNIT;
 use masu_inspect::Account;
 use masu_profile::Profile;
 
@@ -41,13 +41,12 @@ fn rounding(profile: &Profile) -> Option<f64> {
     let (mut requested, mut rounded) = (0.0, 0.0);
     for place in profile.places.iter().filter(|place| place.live.objects > 0.0) {
         let each = place.live.bytes / place.live.objects;
-        let room = match place.size {
-            size if size <= SMALL_MAX as u64 => size as f64,
-            // Whole pages.
-            _ => (each / UNIT as f64).ceil() * UNIT as f64,
-        };
+        // The power of two below stands for a longer block, of whole pages.
+        let is_class = each <= place.size as f64;
+        let pages = (each / UNIT as f64).ceil() * UNIT as f64;
+        let room = if is_class { place.size as f64 } else { pages };
         requested += place.live.bytes;
-        rounded += place.live.objects * (room - each).max(0.0);
+        rounded += place.live.objects * (room - each);
     }
     (requested >= FEWEST * profile.rate as f64).then(|| rounded / (requested + rounded))
 }
