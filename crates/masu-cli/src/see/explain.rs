@@ -37,7 +37,8 @@ Examples:
   masu explain --most 40 PID || echo 'masu holds more than 40 % of the RSS'
 
 The parts add up to the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates heavily meanwhile, the
-best of five attempts is shown. A live block counts as its size class, not as the size requested.
+best of five attempts is shown. A live block counts as its size class, not as the size requested; with a running
+profile (MASU_PROF=1), the difference is estimated.
 
 Exit codes:
   0 explained
