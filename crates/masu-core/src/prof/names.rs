@@ -8,7 +8,7 @@ use crate::sys::{host, output, thread};
 use core::ffi::c_char;
 
 /// Most names.
-const NAMES: usize = 1024;
+const NAMES: usize = 512;
 /// Bytes of a name, of which the last is zero: as many as jemalloc's have, and the kernel's.
 pub const BYTES: usize = 16;
 
