@@ -7,8 +7,9 @@ limit=${limit:-600}
 stderr=varies
 waits=yes
 
+# Python names the tests that take half a minute.
 clean() {
-    sed -E 's/[0-9]+:[0-9]+:[0-9]+ //; s/load avg: [0-9.]+ //; s/in [0-9.]+ ?(ms|sec|s|min [0-9]+ sec|min)//; /^(Total duration|Using random seed|== )/d'
+    sed -E '/^(running: |test_[a-z_]+ passed in )/d; s/[0-9]+:[0-9]+:[0-9]+ //; s/load avg: [0-9.]+ //; s/in [0-9.]+ ?(ms|sec|s|min [0-9]+ sec|min)//; /^(Total duration|Using random seed|== )/d'
 }
 
 measure() {
