@@ -30,6 +30,14 @@ static void dump(const char *name) {
     CHECK(WRITE("prof.dump", name) == 0, "%s", name);
 }
 
+// The line of all.
+static unsigned long bytes_in_use(void) {
+    unsigned long bytes;
+    dump("use.heap");
+    CHECK(sscanf(text_of("use.heap"), "heap_v2/%*u t*: %*u: %lu", &bytes) == 1, "form");
+    return bytes;
+}
+
 static __attribute__((noinline)) void *kept(size_t size) {
     void *volatile block = malloc(size);
     CHECK(block, "%zu", size);
@@ -245,6 +253,28 @@ CASE(dumps_that_cannot_be_written_stop_nothing) {
     CHECK(files(".heap") == 0, "%d dumps", files(".heap"));
 }
 
+CASE(a_profile_that_waits_is_empty) {
+    bool on = true, active;
+    void *before = kept(1 << 20);
+    READ("prof.active", &active);
+    CHECK(!active, "prof.active");
+    for (int i = 0; i < 2; i++) {
+        dump("waits.heap");
+        unsigned long blocks = 1, bytes = 1;
+        CHECK(sscanf(text_of("waits.heap"), "heap_v2/1 t*: %lu: %lu", &blocks, &bytes) == 2, "form");
+        CHECK(blocks == 0 && bytes == 0, "%lu blocks, %lu bytes", blocks, bytes);
+        CHECK(act("prof.reset") == 0, "reset");
+    }
+    READ("prof.active", &active);
+    CHECK(!active, "still");
+    CHECK(WRITE("prof.active", on) == 0, "on");
+    void *after = kept(1 << 20);
+    unsigned long bytes = bytes_in_use();
+    CHECK(bytes >= 1 << 20 && bytes < 2 << 20, "%lu", bytes);
+    free(before);
+    free(after);
+}
+
 CASE(each_new_maximum_is_dumped) {
     bool on;
     READ("opt.prof_gdump", &on);
@@ -297,14 +327,6 @@ static void *reads_active(void *active) {
     READ("thread.prof.active", (bool *)active);
     kept(3 << 20);
     return NULL;
-}
-
-// The line of all.
-static unsigned long bytes_in_use(void) {
-    unsigned long bytes;
-    dump("use.heap");
-    CHECK(sscanf(text_of("use.heap"), "heap_v2/%*u t*: %*u: %lu", &bytes) == 1, "form");
-    return bytes;
 }
 
 CASE(threads_begin_as_is_wanted) {

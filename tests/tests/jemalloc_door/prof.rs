@@ -73,6 +73,11 @@ fn dumps_that_cannot_be_written_stop_nothing() {
 }
 
 #[test]
+fn a_profile_that_waits_is_empty() {
+    check("a_profile_that_waits_is_empty", "prof:true,prof_active:false,lg_prof_sample:0");
+}
+
+#[test]
 fn each_new_maximum_is_dumped() {
     check("each_new_maximum_is_dumped", "prof:true,lg_prof_sample:19,prof_gdump:true");
 }

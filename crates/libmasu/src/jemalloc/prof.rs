@@ -32,6 +32,10 @@ pub const LEAK_ERROR: u32 = 16;
 pub const GDUMP: u32 = 32;
 /// Not `prof_thread_active_init`.
 pub const MUTED: u32 = 64;
+/// The numbers in [`KEYS`] of those that are not on or off, which come last.
+const LG_PROF_SAMPLE: usize = 7;
+const LG_PROF_INTERVAL: usize = 8;
+const PROF_PREFIX: usize = 9;
 
 /// The binary logarithm of the first start's rate.
 static LG_RATE: AtomicU32 = AtomicU32::new(19);
@@ -116,17 +120,17 @@ pub fn set(key: &[u8], value: &[u8]) -> bool {
     };
     let lg = super::names::decimal(value);
     match number {
-        9.. => {
+        PROF_PREFIX.. => {
             PREFIX.set(value);
             OPTION.set(value);
         }
-        8 if value == b"-1" => INTERVAL.store(0, Ordering::Relaxed),
-        8 => {
+        LG_PROF_INTERVAL if value == b"-1" => INTERVAL.store(0, Ordering::Relaxed),
+        LG_PROF_INTERVAL => {
             if let Some(lg @ 0..64) = lg {
                 INTERVAL.store(1 << lg, Ordering::Relaxed);
             }
         }
-        7 => {
+        LG_PROF_SAMPLE => {
             if let Some(lg) = lg {
                 LG_RATE.store(lg.min(MOST_LG) as u32, Ordering::Relaxed);
             }
@@ -238,12 +242,23 @@ fn start(rate: usize) -> Answer {
     profile::start(rate).map_err(|_| EAGAIN)
 }
 
+/// A profile that was asked for, and has not begun to be active, has no samples yet.
+fn begun() -> Answer {
+    if profile::last_rate() != 0 {
+        return Ok(());
+    }
+    if !is_wanted() {
+        return Err(ENOENT);
+    }
+    start(rate())?;
+    profile::stop();
+    Ok(())
+}
+
 /// `prof.dump`: to the named file, or to one with the prefix and a number.
 pub fn dump(call: &Call) -> Answer {
     call.write_only()?;
-    if profile::last_rate() == 0 {
-        return Err(ENOENT);
-    }
+    begun()?;
     match call.new_pointer()? {
         // SAFETY: callers who write this name pass a C string.
         Some(path) if !path.is_null() => unsafe { file(path, Form::HeapV2) },
@@ -255,6 +270,7 @@ pub fn dump(call: &Call) -> Answer {
 pub fn dump_own(call: &Call) -> Answer {
     call.write_only()?;
     let path = call.new_pointer()?.filter(|path| !path.is_null()).ok_or(EINVAL)?;
+    begun()?;
     // SAFETY: callers who write this name pass a C string.
     unsafe { file(path, Form::Masu) }
 }
@@ -319,9 +335,7 @@ pub fn prefix(call: &Call) -> Answer {
 pub fn reset(call: &Call) -> Answer {
     call.write_only()?;
     let lg = call.new_size()?;
-    if profile::last_rate() == 0 {
-        return Err(ENOENT);
-    }
+    begun()?;
     if let Some(lg) = lg {
         let is_on = profile::rate() != 0;
         // The rate that is told, and that of the next profile, is that of the last start.
