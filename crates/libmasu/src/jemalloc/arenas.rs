@@ -79,7 +79,7 @@ pub fn common(named: Option<usize>) -> Option<Scope> {
 
 /// Returns a block of an arena's heap; null if memory is out or there is no such arena.
 pub fn alloc(arena: usize, size: usize, align: usize, zeroed: bool) -> *mut u8 {
-    heap(arena).map_or(null_mut(), |heap| heap.alloc(size, align, zeroed))
+    heap(arena).map_or(null_mut(), |heap| heap.alloc_out_of_line(size, align, zeroed))
 }
 
 /// Moves a block to a heap, or to the common memory, and resizes it on the way. The added bytes are
@@ -96,7 +96,7 @@ pub unsafe fn move_to(
 ) -> *mut u8 {
     let exact = masu_core::exact_size(size, align);
     let block = match to {
-        Some(heap) => heap.alloc(size, align, zeroed),
+        Some(heap) => heap.alloc_out_of_line(size, align, zeroed),
         None => masu_core::alloc_exact(size, align, zeroed),
     };
     if !block.is_null() {

@@ -32,6 +32,12 @@ impl Arena {
         p
     }
 
+    /// [`alloc`](Arena::alloc), of which callers in several crates would each have a copy.
+    #[inline(never)]
+    pub fn alloc_out_of_line(&'static self, size: usize, align: usize, zeroed: bool) -> *mut u8 {
+        self.alloc(size, align, zeroed)
+    }
+
     /// [`alloc`](Arena::alloc) for callers that resize and free the block by this heap's functions: a block of a
     /// hardened heap has exactly `size` bytes, so that a write beyond them shows, and all of its bytes are zero.
     #[inline]

@@ -43,7 +43,7 @@ pub(super) unsafe fn realloc_hardened(
     }
     let to = match block.heap() {
         Some(heap) if as_asked => heap.alloc_as_asked(bytes, align, true),
-        Some(heap) => heap.alloc(bytes, align, true),
+        Some(heap) => heap.alloc_out_of_line(bytes, align, true),
         None if heap::scope().is_some() => alloc_exact(bytes, align, true),
         None => hardened_block(bytes, align, bytes),
     };
