@@ -30,6 +30,7 @@ const HEAP: Order = Order {
         ("outbox", "freed blocks of a thread, until they go out"),
         ("send", "which of these ways a freed block takes"),
         ("bin", "how what is in a bin goes back"),
+        ("pending", "blocks that others have not taken, before memory grows"),
         ("tick", "what a thread does once a tick"),
         ("scope", "what becomes of bins while allocations come from an arena"),
         ("handover", "what a thread leaves to the next one"),

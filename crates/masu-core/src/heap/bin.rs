@@ -1,4 +1,5 @@
-//! How blocks in a bin go back where they came from: to the active span, or to the shared arena, which lent them.
+//! How blocks in a bin go back where they came from: to the active span, or to the spans of others from which they came
+//! ([`keep_rest`]).
 
 use super::left::{push_back, take_back_left};
 use super::record::Heap;
@@ -6,8 +7,8 @@ use super::retain::give_up;
 use super::sampling::bins;
 use super::send;
 use crate::region::NIL;
-use crate::size_class::LAST_CLASS;
-use crate::span;
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::span::{self, Block};
 use core::ptr::null_mut;
 
 /// Lets go of a class's active span and of the bin.
@@ -26,8 +27,34 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) {
     }
 }
 
-/// Puts the blocks in a class's bin back where they came from: into the active span, or, if there is none, the shared
-/// arena. Returns the active span.
+/// Puts what is left of `n` blocks that a thread has got from others' spans into the bin of a class without an active
+/// span, `first` having been handed out.
+///
+/// # Safety
+/// The bin must be empty, and `rest` a list of free blocks of the class that are the calling thread's, whose heap it is.
+pub(super) unsafe fn keep_rest(
+    heap: &Heap,
+    class: usize,
+    first: *mut Block,
+    rest: *mut Block,
+    n: u32,
+) {
+    let mut rest = rest;
+    heap.zero.set(heap.zero.get() & !(1 << class));
+    heap.bytes.add(u64::from(n) * size_of_class(class) as u64);
+    if bins::is_on() {
+        // SAFETY: passed on.
+        unsafe {
+            let back;
+            (rest, back) = bins::cut_borrowed(heap, class, first, rest);
+            send::give_back(back);
+        }
+    }
+    heap.bin(class).set(rest);
+}
+
+/// Puts the blocks in a class's bin back where they came from: into the active span, or, if there is none, the spans of
+/// others. Returns the active span.
 ///
 /// # Safety
 /// The caller must have the heap to itself.
@@ -38,8 +65,7 @@ pub(super) unsafe fn empty_bin(heap: &Heap, class: usize) -> u32 {
         bins::unmark(heap, class);
     }
     let active = heap.active(class).get();
-    // SAFETY: the span is the heap's, and the bin's blocks are of it, or were borrowed
-    // (invariant 3 of `heap`).
+    // SAFETY: the span is the heap's, and the bin's blocks are of it, or of others' spans (invariant 3 of `heap`).
     unsafe {
         if active == NIL {
             send::give_back(bin);

@@ -29,7 +29,6 @@ use crate::size_class::LAST_CLASS;
 use crate::span::remote::Chain;
 use crate::span::{self, Block, Place, Span};
 use crate::sync::Ordering;
-use crate::tuning::BATCHES;
 use core::ptr::null_mut;
 
 /// Marks the other threads' heaps. Runs in the child, with all locks held: a thread that an earlier handler has started
@@ -170,32 +169,30 @@ pub(super) fn recover(heap: &'static Heap) {
     }
 }
 
-/// Most blocks that are borrowed at once.
-const MOST_BORROWED: usize = 1 << (BATCHES - 1);
-
-/// Frees the blocks of an orphan's bin, each once: without an active span they were borrowed (invariant 3 of `heap`). A
+/// Frees the blocks of an orphan's bin: without an active span they are of others' spans (invariant 3 of `heap`). A
 /// span that this claims becomes the orphan's.
 fn give_back_borrowed(heap: &Heap, class: usize, bin: *mut Block) {
-    let mut blocks = [null_mut(); MOST_BORROWED];
-    let mut at = bin;
-    for i in 0..MOST_BORROWED {
-        // SAFETY: where a block of a span may start there are two words to read (invariant 3 of `span::pool`). The
-        // frozen thread may have taken the first one's mark, but has not handed it out as long as it is in the bin.
-        let is_free = is_of_class(class, at) && (i == 0 || unsafe { Block::is_marked(at) });
-        if !is_free || blocks.contains(&at) {
-            break;
-        }
-        if let Some(slot) = blocks.get_mut(i) {
-            *slot = at;
-        }
+    let (mut at, mut n) = (bin, 0);
+    // SAFETY: where a block of a span may start there are two words to read (invariant 3 of `span::pool`). The frozen
+    // thread may have taken the first one's mark, but has not handed it out as long as it is in the bin.
+    while is_of_class(class, at) && (n == 0 || unsafe { Block::is_marked(at) }) {
         // SAFETY: as above.
         at = unsafe { (*at).next };
+        n += 1;
+        if n > GRANULE / 16 {
+            // More than any list has: it leads back to itself.
+            return;
+        }
     }
-    for block in blocks.into_iter().take_while(|block| !block.is_null()) {
-        // SAFETY: a block that no live object occupies: it was in the bin of a thread that does not exist here.
+    at = bin;
+    for _ in 0..n {
+        // SAFETY: a block that no live object occupies: it was in the bin of a thread that does not exist here. The
+        // list has an end, so no block is in it twice.
         unsafe {
-            Block::make_free(block, null_mut());
-            push::push_one(Some(heap), span::span_at(block.cast()), class, block);
+            let next = (*at).next;
+            Block::make_free(at, null_mut());
+            push::push_one(Some(heap), span::span_at(at.cast()), class, at);
+            at = next;
         }
     }
 }

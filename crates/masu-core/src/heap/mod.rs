@@ -8,6 +8,7 @@
 //!   └─ refill ─ the active span's free list, remote word, uncarved rest            [slow]
 //!        ├─ a partial span of this heap; a full one that others have freed into
 //!        ├─ abandoned::adopt: a span without an owner
+//!        ├─ pending: what this thread has freed into others' spans
 //!        └─ pool::take: a free span, at last a fresh one
 //! dealloc ── the span is this heap's ─▶ push on its list, count down               [fast]
 //!   ├─ countdown reached 0 ─▶ event: worth using again / empty
@@ -23,8 +24,8 @@
 //! Invariants:
 //! 1. the heap's thread alone touches it, except for what a [`holder`](crate::holder) guards and the counters.
 //! 2. every owned span is `active[class]` or in `partial[class]` or `full[class]`.
-//! 3. `bins[class]` holds blocks of `active[class]` only, or of the shared arena if that is `NIL`: free ones,
-//!    linked, which no list of a span has.
+//! 3. `bins[class]` holds blocks of `active[class]` only, or, if that is `NIL`, of the shared arena or of another heap's
+//!    span: free ones, linked, which no list of a span has.
 //! 4. a heap that was made is never unmapped, and never becomes anything else.
 //!
 //! How much memory that others freed can a sleeping thread hold? For each class used, one active span
@@ -49,6 +50,7 @@ mod hardened;
 mod left;
 pub mod mode;
 pub mod outbox;
+mod pending;
 mod processor_cache;
 mod push;
 pub mod record;

@@ -27,7 +27,7 @@ use super::{processor_cache, table};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::holder::Holder;
 use crate::holder::Total;
-use crate::region::GRANULE;
+use crate::region::{GRANULE, NIL};
 use crate::size_class::{LAST_CLASS, size_of_class};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use crate::span::MARK;
@@ -432,6 +432,11 @@ impl Outbox {
         }
         self.count(heap, 0, 0);
         self.holder.end(&TOTAL);
+    }
+
+    /// The spans to which it has sent chains last. Owner only.
+    pub fn served(&self) -> impl Iterator<Item = u32> {
+        self.slots.iter().map(|slot| slot.span.get()).filter(|&span| span != NIL)
     }
 
     /// Sends everything out. Owner only.

@@ -3,12 +3,12 @@
 //! The order is the memory policy: what this heap has, what others have left, what is free, and
 //! only then what was never used.
 
+use super::event;
 use super::left::take_back_left;
 use super::mode::Mode;
 use super::record::Heap;
 use super::retain::{self, park};
 use super::sampling::bins;
-use super::{event, table};
 use crate::region::{CHUNK, NIL};
 use crate::run::Affinity;
 use crate::size_class::{row, size_of_class};
@@ -17,10 +17,12 @@ use crate::sync::Ordering;
 use crate::tuning::{AHEAD, AHEAD_BLOCKS, FULL_LOOKED_AT, STEADY_AFTER};
 use core::ptr::null_mut;
 
+/// What a thread does before it takes a fresh span. It may return a block instead, and fill the bin.
+pub type Instead = fn(&Heap, usize) -> *mut Block;
+
 /// Takes a block of the class for a heap whose bin of that class is empty, and fills the bin. Null
-/// if memory is out. The caller has noted that the class is used, and done what is due once a tick. Before
-/// it takes a fresh span, `adopt`, if it may be called, takes an orphan apart.
-pub fn refill(heap: &Heap, class: usize, adopt: Option<fn()>) -> *mut Block {
+/// if memory is out. The caller has noted that the class is used, and done what is due once a tick.
+pub fn refill(heap: &Heap, class: usize, instead: Option<Instead>) -> *mut Block {
     heap.counters.refills.add(1);
     let active = heap.active(class).get();
     // SAFETY: invariant 2 of `heap`: the active span is this heap's, and so is what the helpers return.
@@ -42,9 +44,18 @@ pub fn refill(heap: &Heap, class: usize, adopt: Option<fn()>) -> *mut Block {
             heap.active(class).set(NIL);
             park(heap, active, class);
         }
+        if next.is_none()
+            && heap.partial(class).len() == 0
+            && let Some(instead) = instead
+        {
+            let block = instead(heap, class);
+            if !block.is_null() {
+                return block;
+            }
+        }
         let mut next = next;
         loop {
-            let Some(span) = next.take().or_else(|| fresh_span(heap, class, adopt)) else {
+            let Some(span) = next.take().or_else(|| fresh_span(heap, class)) else {
                 return null_mut();
             };
             (*span::record(span)).place = Place::Active;
@@ -214,18 +225,13 @@ unsafe fn has_freed(span: u32) -> bool {
 ///
 /// # Safety
 /// The heap must be the calling thread's.
-unsafe fn fresh_span(heap: &Heap, class: usize, adopt: Option<fn()>) -> Option<u32> {
+unsafe fn fresh_span(heap: &Heap, class: usize) -> Option<u32> {
     // SAFETY: invariants 1 and 2 of `heap`; a span from the pool is no other thread's (invariant 2 of `span::pool`).
     unsafe {
         if let Some(span) = heap.partial(class).pop_front() {
             return Some(span);
         }
         retain::give_kept_of_others(heap, class);
-        if let Some(adopt) = adopt
-            && table::has_orphans()
-        {
-            adopt();
-        }
         // A class that has filled a span fills the next one too, unless it has samples.
         let dense = heap.full(class).len() != 0 && !bins::has_samples(heap);
         let span = pool::take(dense, affinity(heap), heap.runs.seat.home())?;

@@ -4,9 +4,8 @@
 use super::mode::Mode;
 use super::processor_cache::{self, alloc};
 use super::record::Heap;
-use super::sampling::bins;
 use super::tls::current;
-use super::{birth, fast, fork, refill, send, shared_arena, tick};
+use super::{bin, birth, fast, fork, pending, refill, shared_arena, table, tick};
 use crate::clock::Tick;
 use crate::region::NIL;
 use crate::run::Home;
@@ -93,31 +92,34 @@ pub fn alloc_exact(class: usize) -> *mut Block {
 fn own(heap: &Heap, class: usize) -> *mut Block {
     heap.used[row(class)].set(Tick::now().into());
     tick::on_tick(heap);
-    // A shard of the shared arena has its lock meanwhile, and what lies in an orphan may be the shared arena's.
-    refill::refill(heap, class, Some(fork::adopt))
+    refill::refill(heap, class, Some(instead))
+}
+
+/// Before the heap takes a fresh span: an orphan is taken apart, and blocks of others' spans may serve.
+///
+/// A shard of the shared arena has its lock meanwhile, and does without: what lies in an orphan may be its own.
+#[cold]
+#[inline(never)]
+fn instead(heap: &Heap, class: usize) -> *mut Block {
+    fork::adopt_an_orphan();
+    if table::is_alone() {
+        return null_mut();
+    }
+    // SAFETY: `own` is called for the calling thread's heap.
+    unsafe { pending::take(heap, class) }
 }
 
 /// Fills a thread's empty bin from the shared arena and returns one block; null if memory is out.
 fn borrow(heap: &Heap, class: usize) -> *mut Block {
-    heap.zero.set(heap.zero.get() & !(1 << class));
-    let (first, mut rest, n) = if heap.mode() == Mode::Oversubscribed {
+    let (first, rest, n) = if heap.mode() == Mode::Oversubscribed {
         (alloc::alloc(class), null_mut(), 0)
     } else {
         shared_arena::lend(heap.runs.seat.home(), class, batch(heap, class))
     };
-    if first.is_null() {
-        return first;
-    }
-    heap.bytes.add(u64::from(n + 1) * size_of_class(class) as u64);
-    if bins::is_on() {
+    if !first.is_null() {
         // SAFETY: lent just now: a list of free blocks, which is this thread's.
-        unsafe {
-            let back;
-            (rest, back) = bins::cut_borrowed(heap, class, first, rest);
-            send::give_back(back);
-        }
+        unsafe { bin::keep_rest(heap, class, first, rest, n + 1) };
     }
-    heap.bin(class).set(rest);
     first
 }
 

@@ -272,6 +272,45 @@ fn a_child_of_a_thread_that_has_borrowed() {
     });
 }
 
+/// Frees a chain of another thread's blocks, and takes it back for one of its own.
+fn take_back(theirs: [usize; 4]) -> usize {
+    begin(1);
+    theirs.into_iter().for_each(free);
+    alloc(SIZE)
+}
+
+#[test]
+fn a_child_of_a_thread_that_has_taken_a_chain_back() {
+    check(None, || {
+        start();
+        let theirs = [alloc(SIZE), alloc(SIZE), alloc(SIZE), alloc(SIZE)];
+        alloc(SIZE);
+        spawn(move || {
+            take_back(theirs);
+        })
+        .join()
+        .unwrap();
+        fork(|| inherit(false));
+    });
+}
+
+/// The other thread is frozen while it takes the chain back, and while it frees it again.
+#[test]
+fn a_child_of_a_thread_that_takes_a_chain_back() {
+    check(1, || {
+        start();
+        let theirs = [alloc(SIZE), alloc(SIZE), alloc(SIZE), alloc(SIZE)];
+        alloc(SIZE);
+        process::interrupt_anywhere();
+        let other = spawn(move || {
+            free(take_back(theirs));
+            exit();
+        });
+        fork(|| inherit(process::calls() != 0));
+        other.join().unwrap();
+    });
+}
+
 /// The other thread is frozen while it borrows, and while it gives back.
 #[test]
 fn a_child_of_a_thread_that_borrows() {

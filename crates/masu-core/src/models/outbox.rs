@@ -20,7 +20,7 @@ use super::world::heap::face::{alloc, begin, exit, free, resume, visit};
 use super::world::heap::outbox;
 use super::world::process::spawn;
 use super::world::{region, settings};
-use super::{SIZE, check};
+use super::{PER_SPAN, SIZE, check};
 use crate::size_class::class_of;
 use crate::span::{abandoned, pool};
 
@@ -65,6 +65,47 @@ fn a_full_chain_against_the_exit_of_its_spans_owner() {
         let freer = spawn(move || free_all(1, blocks));
         exit();
         freer.join().unwrap();
+        settled();
+    });
+}
+
+/// A thread that would take a fresh span takes the chain that it has sent, unless the owner, which exits, is faster.
+#[test]
+fn a_thread_that_takes_its_chain_back_against_the_exit_of_the_spans_owner() {
+    check(2, || {
+        let blocks = start([SIZE; 5]);
+        let freer = spawn(move || {
+            begin(1);
+            let [sent @ .., kept] = blocks;
+            sent.into_iter().for_each(free);
+            let mine = [alloc(SIZE), alloc(SIZE)];
+            mine.into_iter().for_each(free);
+            free(kept);
+            exit();
+        });
+        exit();
+        freer.join().unwrap();
+        settled();
+    });
+}
+
+/// The owner needs blocks at the same moment.
+#[test]
+fn a_thread_that_takes_its_chain_back_against_the_spans_owner() {
+    check(2, || {
+        let mut blocks: Vec<_> = start([SIZE; PER_SPAN]).into();
+        let sent = blocks.split_off(PER_SPAN - 4);
+        let freer = spawn(move || {
+            begin(1);
+            sent.into_iter().for_each(free);
+            let mine = alloc(SIZE);
+            free(mine);
+            exit();
+        });
+        blocks.push(alloc(SIZE));
+        freer.join().unwrap();
+        blocks.into_iter().for_each(free);
+        exit();
         settled();
     });
 }

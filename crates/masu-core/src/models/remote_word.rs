@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  OWNED ──push──▶ OWNED            OWNED ──take (owner)──▶ OWNED, chain empty
+//!  OWNED ──take_pending (any thread), long, but not all blocks──▶ OWNED, chain empty
 //!  OWNED ──give_up (owner)──▶ FULL | LISTED, the chain stays if it is below the threshold
 //!  FULL | LISTED ──push, below the threshold and not the last──▶ same
 //!  FULL | LISTED ──push, otherwise──▶ OWNED by the pusher
@@ -78,6 +79,20 @@ impl Span {
             self.merge(chain);
         }
         emptied
+    }
+
+    /// Another thread takes the chain, if it has from `least` blocks up to all but one. Returns its blocks, which are in
+    /// use again.
+    fn take_as_another(&self, least: u32) -> Vec<u32> {
+        let Some(chain) = self.word.take_pending(least, self.total as u32) else { return vec![] };
+        let mut blocks = vec![chain.head];
+        while blocks.len() < chain.count as usize {
+            // SAFETY: the block is the caller's now; the checker sees a race.
+            let next = self.links[*blocks.last().unwrap() as usize].with(|link| unsafe { *link });
+            blocks.push(next.expect("the chain is shorter than its count"));
+        }
+        assert_eq!(blocks.last(), Some(&chain.tail), "another tail than the last block");
+        blocks
     }
 
     fn put(&self, block: u32) {
@@ -169,6 +184,71 @@ fn three_pushers_and_the_owner() {
         join(pushers);
         span.merge(span.word.take());
         assert_eq!(span.free_blocks(), 4);
+    });
+}
+
+/// A thread takes what others have freed, and frees it again, while the owner takes too.
+#[test]
+fn a_chain_goes_to_its_owner_or_to_another_thread() {
+    check(3, || {
+        let span = Span::new(4, 32);
+        let pusher = spawn(&span, |s| s.free(&[1, 2]));
+        let taker = spawn(&span, |s| {
+            s.free(&[0]);
+            let taken = s.take_as_another(1);
+            if !taken.is_empty() {
+                s.free(&taken);
+            }
+        });
+        span.take_as_owner();
+        join([pusher, taker]);
+        span.take_as_owner();
+        assert_eq!(span.free_blocks(), 3, "one is in use all the time");
+    });
+}
+
+/// The owner gives the span up while another thread takes the chain: what that has is in use.
+#[test]
+fn giving_up_against_a_thread_that_takes_the_chain() {
+    for (listed, threshold) in [(false, 32), (true, 32), (true, 2)] {
+        check(3, move || {
+            let span = Span::new(3, threshold);
+            span.free(&[0]);
+            let taker = spawn(&span, |s| {
+                let mut mine = s.take_as_another(1);
+                mine.push(1);
+                s.free(&mine);
+            });
+            let pusher = spawn(&span, |s| s.free(&[2]));
+            span.let_go(listed);
+            join([taker, pusher]);
+            span.assert_given_back();
+        });
+    }
+}
+
+/// All blocks are back, or all but one: only the purge takes all of them, and only another thread takes fewer.
+#[test]
+fn the_purge_against_a_thread_that_takes_the_chain() {
+    check(None, || {
+        let span = Span::new(2, 32);
+        span.free(&[0]);
+        let purge = spawn(&span, |s| {
+            let _discard = DISCARD.lock();
+            if s.word.empty_begin(2) {
+                s.links.iter().for_each(|link| link.with_mut(|_| ()));
+                s.word.empty_end(true);
+            }
+        });
+        let freer = spawn(&span, |s| s.free(&[1]));
+        let mine = span.take_as_another(1);
+        if !mine.is_empty() {
+            span.free(&mine);
+        }
+        join([purge, freer]);
+        let emptied = span.take_as_owner();
+        assert_eq!(span.free_blocks(), if emptied { 0 } else { 2 });
+        assert_eq!(span.word.pending(), 0);
     });
 }
 

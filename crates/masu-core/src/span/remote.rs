@@ -17,6 +17,7 @@
 //! ```text
 //!  OWNED ──push (any thread)──▶ OWNED                  chain grows
 //!  OWNED ──take (owner)──▶ OWNED                       chain moves to the owner
+//!  OWNED ──take_pending (any thread)──▶ OWNED          chain, not of all blocks, moves to a thread that needs blocks
 //!  OWNED ──give_up (owner)──▶ FULL | LISTED            the chain, below the threshold, stays
 //!  FULL | LISTED ──push──▶ same                        while the chain stays below the threshold
 //!  FULL | LISTED ──push──▶ OWNED by the pusher         the chain reaches it, or holds all of `used`
@@ -32,13 +33,14 @@
 //! 1. `count` is the length of the chain at `head`; no block is in it twice, unless the program freed one twice
 //!    and that was not noticed.
 //! 2. exactly one thread wins any transition to OWNED, and only the owner touches the span's own line, its
-//!    lists and its free blocks.
+//!    lists and its free blocks. Blocks that another thread takes from the chain are in use again, for the owner as if
+//!    they had never been freed.
 //! 3. a span without an owner never has all of `used` in its chain: the push that would make it so claims it.
 //!    So a span without live blocks always has an owner, who gives it back.
 //! 4. a word says EMPTYING or "emptied" only while all blocks of the span are free.
 //! 5. a thread that frees the last block may not touch the word after its compare-and-swap.
 //!
-//! Orderings: a push releases its links; take, claim and a push that claims acquire them, and what
+//! Orderings: a push releases its links; takes, claim and a push that claims acquire them, and what
 //! the former owner wrote before it gave up (release).
 
 use super::block::block_at;
@@ -296,6 +298,22 @@ impl RemoteWord {
             let new = EMPTY;
             match self.0.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return chain(word),
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Takes the chain in the owner's stead, to use the blocks again, if it has at least so many and not all of the
+    /// span's.
+    pub fn take_pending(&self, least: u32, capacity: u32) -> Option<Chain> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let n = count(word) as u32;
+            if word & STATE != OWNED || n < least || n >= capacity {
+                return None;
+            }
+            match self.0.compare_exchange_weak(word, EMPTY, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Some(chain(word)),
                 Err(now) => word = now,
             }
         }

@@ -28,6 +28,8 @@ mod left;
 mod mode;
 #[path = "../../../heap/outbox.rs"]
 pub mod outbox;
+#[path = "../../../heap/pending.rs"]
+mod pending;
 #[path = "../../../heap/processor_cache.rs"]
 pub mod processor_cache;
 #[path = "../../../heap/push.rs"]
