@@ -172,7 +172,7 @@ impl Heap {
 }
 
 /// Blocks on their way to one span.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Chain {
     pub span: u32,
     pub blocks: Vec<u16>,
@@ -185,7 +185,16 @@ impl Chain {
     pub fn of(span: u32, blocks: Vec<u16>) -> Self {
         Chain { span, blocks, seen: 0 }
     }
+
+    /// Takes the blocks out of a slot, which keeps the span.
+    fn go(&mut self) -> Self {
+        self.seen = 0;
+        Chain::of(self.span, std::mem::take(&mut self.blocks))
+    }
 }
+
+/// No span.
+const NIL: u32 = u32::MAX;
 
 /// An outbox.
 pub struct Outbox {
@@ -197,7 +206,7 @@ pub struct Outbox {
 
 impl Outbox {
     fn new() -> Self {
-        Outbox { slots: vec![Chain::default(); SLOTS], hand: 0, holds: false }
+        Outbox { slots: vec![Chain::of(NIL, Vec::new()); SLOTS], hand: 0, holds: false }
     }
 
     /// Adds a block. What goes out because of it comes back.
@@ -210,13 +219,13 @@ impl Outbox {
         let place = span as usize % slots;
         let slot = &mut self.slots[place];
         if slot.span != span || slot.blocks.is_empty() {
-            out.push(std::mem::take(slot));
+            out.push(slot.go());
             slot.span = span;
             if !oversubscribed {
                 self.hand = (self.hand + 1) % SLOTS;
                 let looked = &mut self.slots[self.hand];
                 if looked.seen == looked.blocks.len() {
-                    out.push(std::mem::take(looked));
+                    out.push(looked.go());
                 }
                 looked.seen = looked.blocks.len();
             }
@@ -225,7 +234,7 @@ impl Outbox {
         slot.span = span;
         slot.blocks.push(block);
         if slot.blocks.len() as u32 >= most(class, oversubscribed) {
-            out.push(std::mem::take(slot));
+            out.push(slot.go());
         }
         out.retain(|chain| !chain.blocks.is_empty());
         out
@@ -237,9 +246,14 @@ impl Outbox {
         slot.span == span && !slot.blocks.is_empty()
     }
 
+    /// The spans to which it has sent chains last.
+    pub fn served(&self) -> impl Iterator<Item = u32> {
+        self.slots.iter().map(|slot| slot.span).filter(|&span| span != NIL)
+    }
+
     /// All that is in it.
     pub fn drain(&mut self) -> Vec<Chain> {
-        let all = self.slots.iter_mut().map(std::mem::take);
+        let all = self.slots.iter_mut().map(Chain::go);
         all.filter(|chain| !chain.blocks.is_empty()).collect()
     }
 }

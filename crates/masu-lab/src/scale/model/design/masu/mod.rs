@@ -177,6 +177,10 @@ impl Masu {
             self.heaps[heap].active[class] = None;
             self.park(caller, heap, span);
         }
+        let grows = next.is_none() && self.heaps[heap].partial[class].len == 0;
+        if grows && self.take_pending(caller, heap, class) {
+            return self.grow(caller, heap);
+        }
         loop {
             let span = match next.take() {
                 Some(span) => span,

@@ -12,10 +12,12 @@ use super::super::Caller;
 use super::chunk::PER_GRANULE;
 use super::heap::{CLASSES, Chain, Place};
 use super::list::List;
-use super::{Masu, SEND, place_of};
+use super::{Masu, SEND, number, place_of};
 
 /// Instructions under the locks of abandoned spans, and of the table of heaps.
 const LISTED: u32 = 40;
+/// Instructions of a look at a span that an outbox has served.
+const SERVED: u32 = 10;
 const TABLE: u32 = 60;
 
 impl Masu {
@@ -166,6 +168,37 @@ impl Masu {
         } else {
             self.give_up_partial(caller, span);
         }
+    }
+
+    /// Before memory grows: a thread takes a long chain that it has sent to another heap's span back into its bin.
+    /// Returns whether there was one.
+    pub(super) fn take_pending(
+        &mut self,
+        caller: &mut Caller<'_>,
+        heap: usize,
+        class: usize,
+    ) -> bool {
+        if self.lends(heap) || self.mode(heap) == Mode::Alone {
+            return false;
+        }
+        let served: Vec<u32> = self.heaps[heap].outbox.served().collect();
+        for span in served {
+            caller.execute(SERVED);
+            caller.read(self.pages.entry(span));
+            let s = &mut self.spans[span as usize];
+            if s.class != class {
+                continue;
+            }
+            caller.fetch(&mut s.word);
+            let n = s.chain.len() as u32;
+            if s.owner.is_some() && n >= threshold(class) && n < capacity(class) {
+                caller.atomic(&mut s.word);
+                let blocks = s.chain.drain(..).map(|place| number(span, place));
+                self.heaps[heap].bins[class].extend(blocks);
+                return true;
+            }
+        }
+        false
     }
 
     /// Claims a span of the class that nobody owns.
@@ -353,7 +386,8 @@ impl Masu {
             self.heaps[thread].full[class] = List::default();
             if self.heaps[thread].active[class].is_none() {
                 for block in std::mem::take(&mut self.heaps[thread].bins[class]) {
-                    self.free_small(caller, block);
+                    let (span, place) = place_of(block);
+                    self.send(caller, Chain::of(span as u32, vec![place as u16]));
                 }
             }
         }

@@ -66,6 +66,33 @@ fn what_is_freed_goes_back_to_the_pool() {
     }
 }
 
+/// The owner of a span waits while another thread frees its blocks and needs some.
+#[test]
+fn a_thread_takes_back_what_it_has_freed_into_anothers_span() {
+    let mut machine = Machine::new(2, COSTS);
+    let mut masu = Masu::new(2, 2, Variant::default());
+    let [first, second] = [0, 1];
+    let mut of =
+        |thread: usize, masu: &mut Masu, call: &mut dyn FnMut(&mut Masu, &mut Caller<'_>)| {
+            call(masu, &mut Caller { machine: &mut machine, core: thread, thread });
+        };
+    let mut blocks = Vec::new();
+    of(first, &mut masu, &mut |masu, caller| {
+        blocks.extend((0..64).map(|_| masu.alloc(caller, 1024)))
+    });
+    let mut again = Vec::new();
+    of(second, &mut masu, &mut |masu, caller| {
+        let before = masu.tally.fresh_spans;
+        blocks.iter().skip(16).for_each(|&block| masu.free(caller, block));
+        again.extend((0..32).map(|_| masu.alloc(caller, 1024)));
+        assert_eq!(masu.tally.fresh_spans, before);
+    });
+    again.sort_unstable();
+    again.dedup();
+    assert_eq!(again.len(), 32);
+    assert!(again.iter().all(|block| blocks[16..].contains(block)));
+}
+
 /// Memory that grows takes the pages of a span of which nothing was used since the look before, and not twice.
 #[test]
 fn a_sparse_span_is_purged_at_the_second_look() {
