@@ -28,8 +28,8 @@
 //!    span: free ones, linked, which no list of a span has.
 //! 4. a heap that was made is never unmapped, and never becomes anything else.
 //!
-//! How much memory that others freed can a sleeping thread hold? For each class used, one active span
-//! and a few partial ones, and `retain_full` full ones in all ([`mode`]). Every other span that it
+//! How much memory that others freed can a sleeping thread hold? For each class used, one active span, or that of
+//! another heap of which it has blocks in its bin, and a few partial ones, and `retain_full` full ones in all ([`mode`]). Every other span that it
 //! filled has no owner, so the thread that frees its last block gives it back. A thread that works now
 //! and then gives up more: see [`tick`].
 

@@ -51,7 +51,8 @@ fn chain_of(span: u32, class: usize) -> Option<(*mut Block, u32)> {
             report::damage(first.cast(), Wrong::Tangled);
         }
         if entry.class() != class {
-            // It had become one of another class before.
+            // It had become one of another class between the two looks. If these are all of its blocks, the purge will
+            // look for an emptied span once too often.
             send::give_back(first);
             return None;
         }
