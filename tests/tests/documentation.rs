@@ -417,7 +417,7 @@ fn the_outcomes_of_mistakes_are_counted_right() {
     let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
     let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
     let programs: Vec<_> = rows.iter().filter(|row| row[0].starts_with('`')).collect();
-    assert_eq!(programs.len() + 3, rows.len(), "but for the head, a line and the sums");
+    assert_eq!(programs.len() + 3, rows.len(), "except the head, a line and the sums");
     let ends = |column: usize, end: &str| programs.iter().filter(|row| row[column] == end).count();
     let right = |name: &str| {
         let column = names.iter().position(|cell| cell == name).expect(name);

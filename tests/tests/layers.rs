@@ -59,7 +59,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("free_block", "what a freed block holds, and the check that it still does"),
     ("stats", "the counters that every layer bumps"),
     ("region", "address space, and from a pointer to its metadata"),
-    ("spare", "blocks for who finds the pools locked by a fork that stands still"),
+    ("spare", "blocks for threads that find the pools locked by a fork that stands still"),
     ("hardened", "every block of a process that asks for it, where mistakes harm least"),
     ("space", "ranges of 2 MiB units, which chunks and large blocks are: free, kept, moved"),
     ("huge", "large blocks"),
@@ -73,7 +73,7 @@ const LAYERS: &[(&str, &str)] = &[
     ("stats/print", "and shows them"),
     ("stats/outlet", "at exit, where the options say"),
     ("fork", "every lock, and whole structures in a child"),
-    ("outside", "what lies where, for who reads the process from outside"),
+    ("outside", "what lies where, for readers outside the process"),
     ("rules", "what its threads go by, for a model of it"),
     ("face", "what the doors call"),
     ("models", "model checks of the protocols, and the world that they stand on"),
@@ -92,13 +92,7 @@ const FACE_MODULES: &[&str] =
 const FACE_FUNCTIONS: &[&str] = &["stats", "purge"];
 
 /// What the engine may depend on (`no_std`, no C, no build script), and under which condition.
-const ENGINE_DEPENDENCIES: &[(&str, Option<&str>)] = &[
-    ("bitflags", None),
-    ("cfg-if", None),
-    ("rustix", None),
-    ("loom", Some("cfg(loom)")),
-    ("shuttle", Some("cfg(shuttle)")),
-];
+const ENGINE_DEPENDENCIES: &[(&str, Option<&str>)] = &[("loom", Some("cfg(loom)"))];
 
 #[test]
 fn arrows_between_the_layers_point_down() {

@@ -3,7 +3,7 @@
 //! Small blocks, up to 16 KiB: classes 1 to 8 in steps of 16 bytes up to 128 B, then four classes to each doubling up
 //! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which are frequent in many programs, are a little longer: at a
 //! stride of 2 or 4 KiB, their first lines, where their links lie while they are free, would all share two sets of
-//! the first-level cache, or one. The class for 4 KiB also holds a page with a header (what SQLite caches, and many
+//! the L1 cache, or one. The class for 4 KiB also holds a page with a header (what SQLite caches, and many
 //! other buffers): a span has fifteen of them either way. Blocks of exactly 2 and 4 KiB are for aligned requests, and
 //! for slightly smaller ones. Above 8 KiB, four classes divide a span into seven, six, five and four blocks. That
 //! makes 38 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside blocks, but

@@ -39,7 +39,7 @@ pub const FULL_LOOKED_AT: usize = 4;
 /// Spans without an owner at which a thread looks for one of its node, where there are several. §14
 pub const NEAR_LOOKED_AT: usize = 8;
 /// A span with at most this many blocks has few: two or three such spans make a batch, and the one in use
-/// last lies in the first-level cache. §2
+/// last lies in the L1 cache. §2
 pub const FEW_BLOCKS: u32 = 32;
 /// Spans of one class that run empty in a row before a single-threaded program keeps the next ones.
 /// §2 †

@@ -40,7 +40,7 @@ pub struct Summary {
 /// The geometric mean of an allocator's ratios to the best of each row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mean {
-    /// 1 for who is the best everywhere.
+    /// 1 for one that is the best everywhere.
     pub ratio: f64,
     /// Whether it is the least of its column, or within the noise of that: of so many rows, a row's divided by the root
     /// of their number.

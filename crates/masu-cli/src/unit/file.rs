@@ -350,7 +350,7 @@ const OTHER_NAMES: [&[&str]; 5] = [
     &["memcached", "memcache"],
 ];
 
-/// Where unit files of the services that users start for themselves are, but for those in their homes.
+/// Where unit files of the services that users start for themselves are, except those in their homes.
 const USERS_PLACES: [&str; 4] =
     ["etc/systemd/user", "usr/local/lib/systemd/user", "usr/lib/systemd/user", "lib/systemd/user"];
 

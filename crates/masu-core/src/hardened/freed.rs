@@ -1,4 +1,4 @@
-//! What a free has done, for who counts blocks.
+//! What a free has done, for the code that counts blocks.
 
 /// What a free has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
