@@ -1,5 +1,6 @@
 //! Heap profiles of real programs: they are right, never hang, and cost nothing when they are off.
 
+mod binomial;
 mod cost;
 mod margins;
 mod programs;
