@@ -2,6 +2,7 @@
 
 mod binomial;
 mod cost;
+mod fork;
 mod margins;
 mod programs;
 
