@@ -399,58 +399,6 @@ fn places_have_names_by_compressed_debugging_information() {
     }
 }
 
-/// Engines write maps for `perf` of code that they generate.
-#[test]
-fn code_made_at_run_time_has_names() {
-    if !is_masu() {
-        println!("profiles are masu's");
-        return;
-    }
-    const NODE: &str = "function makeBuffers() { const all = []; for (let i = 0; i < 200; i++) \
-        all.push(Buffer.allocUnsafeSlow(20000).fill(1)); return all; }\n\
-        let kept = []; for (let i = 0; i < 60; i++) kept = makeBuffers();\n";
-    const JAVA: &str = "import java.nio.ByteBuffer;\npublic class Made {\n\
-        static ByteBuffer[] kept = new ByteBuffer[200];\n\
-        static void makeBuffers(int n) {\n\
-        for (int i = 0; i < 200; i++) kept[i] = ByteBuffer.allocateDirect(20000 + n); }\n\
-        public static void main(String[] words) { for (int n = 0; n < 300; n++) makeBuffers(n); } }\n";
-    let place = scratch();
-    let at = |name: &str| place.path().join(name).to_string_lossy().into_owned();
-    let library = library().expect("masu").to_string_lossy().into_owned();
-    const PYTHON: &str = "kept = []\ndef inner():\n    return [bytearray(2000) for _ in range(500)]\n\
-        def outer():\n    kept.append(inner())\nfor _ in range(40): outer()\n";
-    let java = ["-XX:+UseSerialGC", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit"];
-    // From 3.12 on. Each of its functions has a trampoline, which keeps no frame pointer.
-    let mut python = Command::new("python3");
-    python.args(["-X", "perf", "-c", "import sys; sys.activate_stack_trampoline"]);
-    let has_perf = python.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
-    for (engine, options, file, source, names) in [
-        ("node", &["--perf-basic-prof"][..], "made.js", NODE, &["makeBuffers"][..]),
-        ("java", &java[..], "Made.java", JAVA, &["allocateMemory0(long)"]),
-        ("python3", &["-X", "perf"], "made.py", PYTHON, &["_start;", "py::outer:", "py::inner:"]),
-    ] {
-        if engine == "python3" && !has_perf {
-            println!("python3 -X perf is left out: it is older than 3.12");
-            continue;
-        }
-        fs::write(at(file), source).expect("written");
-        let (text, raw, file) = (at("a.folded"), at("a.prof"), at(file));
-        let mut words = vec!["prof", "--rate", "64KiB", "--folded", &text, "--raw", &raw];
-        words.extend(["--lib", &library, "--", engine]);
-        words.extend(options);
-        words.push(&file);
-        // Node writes a log where it runs.
-        let (code, _, wrong) = done(masu(&words).current_dir(place.path()));
-        assert_eq!(code, 0, "{engine}: {wrong}");
-        let text = fs::read_to_string(text).expect("written");
-        let has_all = |line: &str| names.iter().all(|name| line.contains(name));
-        assert!(text.lines().any(has_all), "{engine}: {text}");
-        let raw = fs::read_to_string(raw).expect("written");
-        let id = raw.lines().find_map(|line| line.strip_prefix("pid ")).expect("a number");
-        fs::remove_file(format!("/tmp/perf-{id}.map")).expect("the engine's list");
-    }
-}
-
 #[test]
 fn what_cannot_be_had_is_said_with_the_way_out() {
     if !is_masu() {

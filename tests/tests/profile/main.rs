@@ -3,6 +3,7 @@
 mod binomial;
 mod cost;
 mod fork;
+mod generated;
 mod lifetimes;
 mod margins;
 mod programs;
