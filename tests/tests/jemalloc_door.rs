@@ -325,6 +325,9 @@ mod print;
 #[path = "jemalloc_door/prof.rs"]
 mod prof;
 
+#[path = "jemalloc_door/profiled.rs"]
+mod profiled;
+
 mod extras {
     use super::*;
 
