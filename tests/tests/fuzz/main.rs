@@ -52,6 +52,14 @@ fn four_threads_whose_blocks_are_hardened() {
     clean("--threads 1", 2, "policy:hardened,quarantine_random:0,quarantine_queue:0");
 }
 
+/// Every block is a sample of the profile, or many are: they lie elsewhere than the others.
+#[test]
+fn four_threads_whose_blocks_are_sampled() {
+    clean("--threads 4", 3, "prof:1,prof_rate:1");
+    clean("--threads 4", 3, "prof:1,prof_rate:512");
+    clean("--threads 1", 2, "prof:1,prof_rate:512");
+}
+
 /// Every cache is as small as possible, and memory is given back at once: the rare paths.
 #[test]
 fn four_threads_that_keep_nothing() {
