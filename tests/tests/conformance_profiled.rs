@@ -3,7 +3,7 @@
 
 mod common;
 
-use masu_tests::{Compile, Program, Run, case, case_list, check_each_case, check_offered};
+use masu_tests::{Compile, Program, Run, check_each_case, check_offered};
 
 /// Every block is a sample, and about every second one of a few hundred bytes.
 const CONFIGURATIONS: [&str; 2] = ["prof:1,prof_rate:1", "prof:1,prof_rate:512"];
@@ -46,18 +46,9 @@ fn destructors_of_threads() {
     every_case(&common::c_program("tls_destructors"));
 }
 
-/// The case of most threads is left out, because its process may crash. A thread beyond the first eight for each
-/// processor has no heap; while a fork makes it wait, it gets a block of `spare`. If that block is drawn as a sample, it
-/// is freed as if it lay in a span.
 #[test]
 fn forks() {
-    let program = common::c_program("fork");
-    let cases = case_list(&program).into_iter();
-    for name in cases.filter(|name| name != "sixteen_threads_allocate_while_eight_fork") {
-        for configuration in CONFIGURATIONS {
-            check_offered(case(&program, &name).env("MASU_CONF", configuration).run());
-        }
-    }
+    every_case(&common::c_program("fork"));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! that the thread runs on.
 
 use super::{blocks, granule_of, home_of, prof, starts_muted};
+use crate::heap::block::{Block, Kind};
 use crate::heap::processor_cache::{self, alloc};
 use crate::request::Request;
 use crate::size_class::{SMALL_MAX, class_of};
@@ -39,10 +40,16 @@ pub fn draw(usable: usize) -> usize {
 #[cold]
 #[inline(never)]
 pub unsafe fn instead(p: *mut u8, request: &Request, class: usize, rate: usize) -> *mut u8 {
-    if p.is_null() || rate == 0 || starts_muted() {
+    if p.is_null() || rate == 0 || starts_muted() || !lies_in_a_span(p) {
         return p;
     }
     let block = blocks::small(request, class, rate, home_of(granule_of(p)));
     // SAFETY: passed on.
     unsafe { super::instead(p, block) }
+}
+
+/// Whether a live block lies in a span. A page, for a request that no span serves, and a block of `spare`, for one that a
+/// fork makes wait, are no samples: the coin of another block does not depend on theirs.
+fn lies_in_a_span(p: *mut u8) -> bool {
+    matches!(Block::find(p), Some(it) if matches!(it.kind, Kind::Own | Kind::Remote))
 }
