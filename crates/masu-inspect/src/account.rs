@@ -21,125 +21,12 @@ use crate::locked::Locked;
 use crate::memory::Memory;
 use crate::owned::Owned;
 
+pub use crate::kind::{Kind, Part};
+
 /// The largest difference, as a share of the RSS, at which the sum closes.
 pub const CLOSED: f64 = 0.01;
 /// Attempts at a process whose memory is changing.
 const ATTEMPTS: usize = 5;
-
-/// What a part of the memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Live small blocks, up to 16 KiB, by their size classes.
-    LiveSmall,
-    /// Live medium blocks, up to 1 MiB.
-    LiveMedium,
-    /// Live huge blocks.
-    LiveHuge,
-    /// Live blocks of the hardened heap, with the checked bytes behind small ones.
-    LiveHardened,
-    /// Live blocks in memory from the program's extent hooks.
-    LiveHooked,
-    /// Free blocks in spans that have other blocks in use.
-    FreeInSpans,
-    /// Free blocks in threads' bins, ready for their next requests.
-    Bins,
-    /// Free medium blocks in threads' caches.
-    Caches,
-    /// Freed blocks on their way to the spans of other threads.
-    Outboxes,
-    /// Free pages of small and medium blocks that are not yet returned.
-    DirtyPages,
-    /// Pages of freed huge blocks that are not yet returned.
-    DirtyHuge,
-    /// Pages past the ends of huge blocks: of huge pages that they fill in part, or of longer blocks.
-    HugeEnds,
-    /// Parts of huge pages of 2 MiB that no block has used.
-    HugePages,
-    /// Other pages that no block uses, resident because the program has locked them.
-    Locked,
-    /// Free memory of the hardened heap: in slabs that have blocks in use, behind blocks with pages of their own, in
-    /// quarantine, or not yet returned.
-    FreeHardened,
-    /// Free memory from extent hooks.
-    FreeHooked,
-    /// masu's tables.
-    Tables,
-    /// The heap profile: its samples and stacks, and the unwinding rules that it shares with guards.
-    Profile,
-    /// Guarded blocks, with the rest of their pages.
-    Guards,
-    /// Records of guarded blocks, live and freed: their stacks.
-    GuardRecords,
-    /// Records of the hardened heap's blocks.
-    HardenedRecords,
-    /// libmasu.so: its code and its variables.
-    Library,
-    /// Memory that changed its kind during the reading. May be negative.
-    InMotion,
-    /// Not masu's: the program's and its libraries' code and variables.
-    Programs,
-    /// Not masu's: mapped files.
-    Files,
-    /// Not masu's: memory shared with other processes.
-    Shared,
-    /// Not masu's: stacks of threads.
-    Stacks,
-    /// Not masu's: the `brk` area, which another allocator uses.
-    Brk,
-    /// Not masu's: other anonymous mappings of the program or of another allocator.
-    Anonymous,
-}
-
-impl Kind {
-    /// Whether it is masu's own overhead, not the program's blocks.
-    pub fn is_overhead(self) -> bool {
-        use Kind::*;
-        matches!(
-            self,
-            FreeInSpans
-                | Bins
-                | Caches
-                | Outboxes
-                | DirtyPages
-                | DirtyHuge
-                | HugeEnds
-                | HugePages
-                | Locked
-                | FreeHardened
-                | FreeHooked
-                | Tables
-                | Profile
-                | GuardRecords
-                | HardenedRecords
-                | Library
-        )
-    }
-
-    /// Whether it is the program's blocks.
-    pub fn is_live(self) -> bool {
-        use Kind::*;
-        matches!(self, LiveSmall | LiveMedium | LiveHuge | LiveHardened | LiveHooked)
-    }
-
-    /// Whether it is not masu's at all.
-    pub fn is_elsewhere(self) -> bool {
-        use Kind::*;
-        matches!(self, Programs | Files | Shared | Stacks | Brk | Anonymous)
-    }
-}
-
-/// A part of the memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Part {
-    /// Its kind.
-    pub kind: Kind,
-    /// The name that the program gave it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// Resident bytes.
-    pub bytes: i64,
-}
 
 /// The small blocks of one size class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -164,6 +51,10 @@ pub struct Thread {
     /// The owner: `thread` and the number of its heap, `no thread` for memory that waits for the next one, `heap` for a
     /// first-class heap, `shared arena` for the arena of threads with little demand, `processors` for caches of processors.
     pub owner: String,
+    /// The kernel's number of the thread, where it can be found out: with glibc.
+    pub tid: Option<u32>,
+    /// The name of the thread, if its number is known.
+    pub name: Option<String>,
     /// Bytes of small blocks in its bins.
     pub bins: u64,
     /// Bytes of medium blocks in its cache.
@@ -213,7 +104,9 @@ pub struct Account {
     pub allocated: u64,
     /// The most of `allocated` that can be due to rounding up to size classes.
     pub rounding_at_most: u64,
-    /// How much of `allocated` is due to that, about, if a profile of the process runs.
+    /// How much of `allocated` the program requested, about, if a profile of the process runs.
+    pub requested_by_profile: Option<u64>,
+    /// The rest of `allocated`, which is due to rounding, if a profile of the process runs.
     pub rounding_by_profile: Option<u64>,
     /// Live medium blocks.
     pub medium_blocks: u64,
@@ -225,6 +118,8 @@ pub struct Account {
     pub huge_pages: u64,
     /// Bytes swapped out; they are not part of the RSS.
     pub swapped: u64,
+    /// Bytes of spans in use whose pages were returned: free blocks that hold no memory, and so no part of the RSS.
+    pub returned_in_spans: u64,
     /// When free memory is returned to the system.
     pub going_back: GoingBack,
     /// Small blocks by size.
@@ -247,12 +142,14 @@ impl Account {
             parts: Vec::new(),
             allocated: 0,
             rounding_at_most: 0,
+            requested_by_profile: None,
             rounding_by_profile: None,
             medium_blocks: 0,
             huge_blocks: 0,
             hardened_blocks: 0,
             huge_pages: 0,
             swapped: 0,
+            returned_in_spans: 0,
             going_back: GoingBack { decay_ms: None, budget: 0, background: false, purged: 0 },
             classes: Vec::new(),
             threads: Vec::new(),
@@ -278,6 +175,12 @@ impl Account {
     pub fn overhead(&self) -> u64 {
         let parts = self.parts.iter().filter(|part| part.kind.is_overhead());
         parts.map(|part| part.bytes).sum::<i64>().try_into().unwrap_or(0)
+    }
+
+    /// Returns about how much of some resident bytes of the program's blocks is due to rounding, if a profile runs.
+    pub fn rounding_in(&self, resident: u64) -> Option<u64> {
+        let part = self.rounding_by_profile? as f64 / self.allocated.max(1) as f64;
+        Some((resident as f64 * part) as u64)
     }
 
     /// Returns the error of the sum, as a share of the RSS.

@@ -28,6 +28,8 @@ pub struct Fill {
     pub free: u64,
     /// of the latter, memory that was never part of a block.
     pub unused: Unused,
+    /// Bytes of purged pages, which hold no memory.
+    pub returned: u64,
 }
 
 impl Fill {
@@ -58,8 +60,13 @@ impl Fill {
         let Unused { huge, locked } = locked.unused(pages, uncarved, at + l.granule);
         let huge = huge.min(left);
         let unused = Unused { huge, locked: locked.min(left - huge) };
+        let is_returned = |page: &u64| {
+            let start = at + page * l.unit;
+            span.purged >> page & 1 != 0 && pages.filled.bytes(start, start + l.unit) == 0
+        };
+        let returned = (0..u16::BITS.into()).filter(is_returned).count() as u64 * l.unit;
         let (class, size) = (span.class, span.size);
-        Fill { class, size, live, live_bytes, bins, outboxes, free: left, unused }
+        Fill { class, size, live, live_bytes, bins, outboxes, free: left, unused, returned }
     }
 }
 

@@ -1,5 +1,7 @@
 //! masu's parts of the memory: the resident bytes of each span, run, huge block and table.
 
+use std::collections::HashMap;
+
 use masu_core::size_class::{class_of, medium_units, size_of_class};
 
 use crate::account::{Account, Class, GoingBack, Kind, Thread};
@@ -10,6 +12,7 @@ use crate::heaps::{self, Heaps, Held, Owner};
 use crate::locked::{Locked, Unused};
 use crate::memory::{Memory, Pages};
 use crate::tables::{Huge, Tables, Unit};
+use crate::threads::{self, Known};
 
 /// Adds the parts of an engine.
 ///
@@ -65,7 +68,8 @@ pub fn add(
     }
     let below = memory.pages(engine.base - l.below, engine.base)?;
     account.add(Kind::Tables, below.resident.bytes(engine.base - l.below, engine.base));
-    account.threads.extend(heaps.held.iter().map(thread));
+    let known = threads::of(memory, engine);
+    account.threads.extend(heaps.held.iter().map(|held| thread(held, &known)));
     Ok(())
 }
 
@@ -75,8 +79,14 @@ fn unused(account: &mut Account, unused: Unused) {
     account.add(Kind::Locked, unused.locked);
 }
 
-fn thread(held: &Held) -> Thread {
+fn thread(held: &Held, known: &HashMap<u64, Known>) -> Thread {
+    let known = match held.owner {
+        Owner::Thread(index) => known.get(&index),
+        _ => None,
+    };
     Thread {
+        tid: known.map(|known| known.tid),
+        name: known.map(|known| known.name.clone()),
         owner: match held.owner {
             Owner::Thread(index) => format!("thread {index}"),
             Owner::Waiting(_) => "no thread".into(),
@@ -124,6 +134,7 @@ impl Window<'_> {
             class.live_bytes += fill.live_bytes;
             class.free_bytes += free;
             account.allocated += fill.live * span.size;
+            account.returned_in_spans += fill.returned;
             account.rounding_at_most += fill.live * rounding(span.class);
         }
     }

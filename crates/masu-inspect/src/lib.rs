@@ -10,6 +10,7 @@
 //!   ├─ engine          a copy's variables and layout, which masu_core::outside describes
 //!   │    └─ layout     whether masu can have that layout
 //!   ├─ account         where every resident byte is; adds up to the RSS
+//!   │    ├─ kind       what a part of it is
 //!   │    ├─ owned      which addresses are masu's
 //!   │    ├─ inside     what is masu's
 //!   │    ├─ fill       how full spans are
@@ -18,6 +19,7 @@
 //!   │    ├─ hardened   the hardened heap's blocks, free memory and records
 //!   │    ├─ hooked     what is in memory of extent hooks
 //!   │    ├─ heaps      what threads hold in bins, caches and outboxes
+//!   │    ├─ threads    which threads these are to the kernel
 //!   │    └─ elsewhere  what is not masu's
 //!   ├─ profile         samples of the heap, switched on and off
 //!   │    └─ retained   whose blocks keep what is free in spans
@@ -47,6 +49,7 @@ pub mod hardened;
 pub mod heaps;
 mod hooked;
 mod inside;
+pub mod kind;
 mod layout;
 mod locked;
 pub mod memory;
@@ -56,6 +59,7 @@ pub mod ranges;
 pub mod retained;
 pub mod statistics;
 pub mod tables;
+mod threads;
 
 pub use account::{Account, explain};
 pub use engine::Engine;

@@ -25,6 +25,8 @@ pub struct Span {
     pub out: u64,
     /// Blocks that were ever used.
     pub carved: u64,
+    /// Its purged pages of 4 KiB, a bit each.
+    pub purged: u16,
     /// Whether it has no owner, and has room.
     pub is_abandoned: bool,
     /// The first block that the last thread of its heap left in its bin.
@@ -139,7 +141,7 @@ impl<'a> Tables<'a> {
         let field = |at| u32_at(&self.spans, line + at);
         let carved = u16_at(&self.spans, line + l.span_carved);
         let mask = u16_at(&self.spans, line + l.span_purged) as u16;
-        let purged = u64::from(masu_core::outside::blocks_on(mask, size as usize, carved as usize));
+        let on_purged = masu_core::outside::blocks_on(mask, size as usize, carved as usize);
         let left = u16_at(&self.spans, line + l.span_left);
         // A value caught between the writes of a list's two words is larger than any span.
         let free = (field(l.span_base) as u32).wrapping_sub(field(l.span_countdown) as u32);
@@ -147,12 +149,13 @@ impl<'a> Tables<'a> {
             all if all == l.remote_emptied => carved,
             n => n,
         };
-        let free = u64::from(free).saturating_add(pending).saturating_add(purged);
+        let free = u64::from(free).saturating_add(pending).saturating_add(on_purged.into());
         Some(Span {
             class: class as usize,
             size,
             out: carved.min(l.granule / size.max(16)).saturating_sub(free),
             carved: carved.min(l.granule / size.max(16)),
+            purged: mask,
             is_abandoned: word & l.remote_state_mask == l.remote_listed,
             left: (left != 0).then(|| self.engine.base + granule * l.granule + (left - 1) * 16),
         })

@@ -125,6 +125,10 @@ fn a_running_profile_knows_how_much_is_rounding() {
         told.is_some_and(|told| (truth * 0.85..truth * 1.25).contains(&told)),
         "{truth} {told:?}"
     );
+    // Both lines add up to the bytes of the blocks.
+    let number = |name: &str| known[name].as_u64().expect("a number");
+    let parts = [number("requested_by_profile"), number("rounding_by_profile")];
+    assert_eq!(parts[0] + parts[1], number("allocated"), "{known:#}");
     let why = |account: &serde_json::Value| account["advice"][0]["why"].to_string();
     assert!(why(&known).contains("By the running profile, about "), "{known:#}");
     let unknown = account("prof:0");

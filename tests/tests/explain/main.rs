@@ -2,6 +2,7 @@
 //! memory is known its figures are right.
 
 mod kinds;
+mod lines;
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;

@@ -99,9 +99,9 @@ fn live(account: &Account) -> Option<Advice> {
         }
         _ => String::new(),
     };
-    let rounding = account.rounding_by_profile.map_or_else(
+    let rounding = account.rounding_in(bytes).map_or_else(
         || format!("At most {}", Bytes(rounding)),
-        |about| format!("By the running profile, about {}", Bytes(about.min(rounding))),
+        |about| format!("By the running profile, about {}", Bytes(about)),
     );
     let why = format!(
         "It allocated them and has not freed them{most}.{untouched} {rounding} of that is rounding up to size classes."
@@ -381,30 +381,17 @@ mod tests {
         let part = |&(kind, bytes)| Part { kind, name: None, bytes };
         let rss = parts.iter().map(|(_, bytes)| bytes.unsigned_abs()).sum();
         Account {
-            process: 7,
-            name: "x".into(),
-            masu: "1".into(),
-            copies: 1,
             rss,
             sum: rss,
             closes: true,
             parts: parts.iter().map(part).collect(),
-            allocated: 0,
-            rounding_at_most: 0,
-            rounding_by_profile: None,
-            medium_blocks: 0,
-            huge_blocks: 0,
-            hardened_blocks: 0,
-            huge_pages: 0,
-            swapped: 0,
             going_back: GoingBack {
                 decay_ms: Some(500),
                 budget: 4 << 20,
                 background: false,
                 purged: 0,
             },
-            classes: Vec::new(),
-            threads: Vec::new(),
+            ..Account::of(7, "x".into(), &[])
         }
     }
 

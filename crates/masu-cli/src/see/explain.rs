@@ -38,7 +38,8 @@ Examples:
 
 The parts add up to the RSS in /proc/PID/smaps_rollup within 1 %. If the process allocates heavily meanwhile, the
 best of five attempts is shown. A live block counts as its size class, not as the size requested; with a running
-profile (MASU_PROF=1), the difference is estimated.
+profile (MASU_PROF=1), two lines estimate what was requested and what is rounding. Lines below the sum show what went
+back: it holds no memory.
 
 Exit codes:
   0 explained

@@ -30,8 +30,9 @@ pub fn add_sampled(account: &mut Account) -> Option<Keepers> {
     // Blocks of the hardened heap are as long as requested.
     if account.hardened_blocks == 0 {
         let bytes = |part| (account.allocated as f64 * part) as u64;
-        account.rounding_by_profile =
-            rounding(&profile).map(|part| bytes(part).min(account.rounding_at_most));
+        let rounded = rounding(&profile).map(|part| bytes(part).min(account.rounding_at_most));
+        account.rounding_by_profile = rounded;
+        account.requested_by_profile = rounded.map(|rounded| account.allocated - rounded);
     }
     most(&profile)
 }

@@ -88,6 +88,23 @@ fn name(part: &Part) -> String {
 /// The RSS beyond the sum, which was read a moment later.
 const BETWEEN: &str = "in motion: came or went while it was read";
 
+/// What the program requested of its resident blocks, and what rounding adds: by a running profile.
+const REQUESTED: &str = "of which requested, estimated";
+/// See there.
+const ROUNDING: &str = "of which rounding to size classes, estimated";
+
+/// Writes what went back, which is no part of the sum.
+fn returned(text: &mut String, account: &Account) {
+    for (name, bytes) in [
+        ("returned inside spans in use: holds no memory", account.returned_in_spans),
+        ("returned in all so far", account.going_back.purged),
+    ] {
+        if bytes != 0 {
+            let _ = writeln!(text, "  {name:<46}{:>12}", Bytes(bytes).to_string());
+        }
+    }
+}
+
 /// Writes all of it, with paragraphs of at most `width` columns.
 pub fn render(account: &Account, advice: &[Advice], width: usize) -> String {
     let mut text = format!(
@@ -106,6 +123,12 @@ pub fn render(account: &Account, advice: &[Advice], width: usize) -> String {
         for part in parts {
             row(&mut text, account, "  ", &name(part), part.bytes, Style::new());
         }
+        let resident = if kinds.contains(&Kind::LiveSmall) { sum.unsigned_abs() } else { 0 };
+        if let Some(rounding) = account.rounding_in(resident).filter(|_| resident != 0) {
+            let rounding = rounding.cast_signed();
+            row(&mut text, account, "  ", REQUESTED, sum - rounding, Style::new());
+            row(&mut text, account, "  ", ROUNDING, rounding, Style::new());
+        }
     }
     if let Some(part) = account.parts.iter().find(|part| part.kind == Kind::InMotion) {
         row(&mut text, account, "", &name(part), part.bytes, Style::new());
@@ -116,6 +139,7 @@ pub fn render(account: &Account, advice: &[Advice], width: usize) -> String {
     if between.unsigned_abs() >= account.rss / 2000 && between != 0 {
         row(&mut text, account, "", BETWEEN, between, Style::new());
     }
+    returned(&mut text, account);
     classes(&mut text, account);
     threads(&mut text, account);
     text.push('\n');
@@ -165,6 +189,9 @@ fn classes(text: &mut String, account: &Account) {
 /// Less than this, a span, is not worth a row.
 const LEAST: u64 = 64 << 10;
 
+/// Columns of a thread's number and name.
+const OWNER: usize = 32;
+
 /// Writes what threads hold.
 fn threads(text: &mut String, account: &Account) {
     let bytes = |thread: &Thread| thread.bins + thread.cache + thread.outbox;
@@ -174,13 +201,17 @@ fn threads(text: &mut String, account: &Account) {
     }
     let _ = writeln!(
         text,
-        "\n{BOLD}  {:<14}{:>12}{:>12}{:>14}{BOLD:#}",
+        "\n{BOLD}  {:<OWNER$}{:>12}{:>12}{:>14}{BOLD:#}",
         "held by", "in bins", "in cache", "on the way"
     );
     for thread in threads.iter().take(ROWS) {
         let [bins, cache, outbox] =
             [thread.bins, thread.cache, thread.outbox].map(|n| Bytes(n).to_string());
-        let _ = writeln!(text, "  {:<14}{bins:>12}{cache:>12}{outbox:>14}", thread.owner);
+        let owner = match (thread.tid, &thread.name) {
+            (Some(tid), Some(name)) => format!("thread {tid} {}", printable(name)),
+            _ => thread.owner.clone(),
+        };
+        let _ = writeln!(text, "  {owner:<OWNER$}{bins:>12}{cache:>12}{outbox:>14}");
     }
     if let Some(more) = threads.get(ROWS..).filter(|more| !more.is_empty()) {
         let rest = more.iter().map(|thread| bytes(thread)).sum();
@@ -209,6 +240,70 @@ mod tests {
         assert_eq!(line(&account).as_deref(), Some("% 6.0 MiB 6"));
         account.sum = account.rss - 1;
         assert_eq!(line(&account), None);
+    }
+
+    /// The lines of a text that contain a word, without spaces between their columns.
+    fn lines(text: &str, word: &str) -> Vec<String> {
+        let lines = text.lines().filter(|line| line.contains(word));
+        lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn requested_bytes_and_rounding_add_up_to_the_blocks() {
+        let part = |bytes| Part { kind: Kind::LiveSmall, name: None, bytes };
+        let mut account = Account {
+            rss: 100 << 20,
+            sum: 100 << 20,
+            parts: vec![part(80 << 20)],
+            // A fifth is not resident.
+            allocated: 100 << 20,
+            ..Account::of(7, "x".into(), &[])
+        };
+        assert_eq!(lines(&render(&account, &[], WIDTH), "estimated"), Vec::<String>::new());
+        account.rounding_by_profile = Some(25 << 20);
+        assert_eq!(
+            lines(&render(&account, &[], WIDTH), "estimated"),
+            [
+                "of which requested, estimated 60 MiB 60.0 %",
+                "of which rounding to size classes, estimated 20 MiB 20.0 %"
+            ]
+        );
+    }
+
+    #[test]
+    fn what_went_back_is_told_below_the_sum() {
+        let mut account = Account { rss: 1 << 20, sum: 1 << 20, ..Account::of(7, "x".into(), &[]) };
+        assert_eq!(lines(&render(&account, &[], WIDTH), "returned"), Vec::<String>::new());
+        (account.returned_in_spans, account.going_back.purged) = (3 << 20, 9 << 20);
+        assert_eq!(
+            lines(&render(&account, &[], WIDTH), "returned"),
+            ["returned inside spans in use: holds no memory 3 MiB", "returned in all so far 9 MiB"]
+        );
+    }
+
+    #[test]
+    fn threads_are_named_as_the_kernel_does_where_it_is_known() {
+        let thread = |tid, name: &str, bins| Thread {
+            owner: "thread 5".into(),
+            tid,
+            name: tid.map(|_| name.into()),
+            bins,
+            cache: 0,
+            outbox: 0,
+            allocated: 0,
+            freed: 0,
+        };
+        let least = u64::from(u16::MAX) + 1;
+        let threads = vec![
+            thread(Some(4171), "work\x1b[2Jer", 2 * least),
+            thread(None, "", least),
+            thread(Some(4172), "idle", least - 1),
+        ];
+        let account = Account { threads, ..Account::of(7, "x".into(), &[]) };
+        assert_eq!(
+            lines(&render(&account, &[], WIDTH), "thread "),
+            ["thread 4171 work?[2Jer 128 KiB 0 bytes 0 bytes", "thread 5 64 KiB 0 bytes 0 bytes"]
+        );
     }
 
     #[test]
