@@ -1,4 +1,4 @@
-//! How full the spans in use are.
+//! How full the spans in use are, and what huge blocks leave of their pages.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::heaps::{self, Heaps};
 use crate::locked::{Locked, Unused};
 use crate::memory::{Memory, Pages};
-use crate::tables::{Span, Tables};
+use crate::tables::{Huge, Span, Tables};
 
 /// The blocks of a span, and the resident bytes of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,16 +74,30 @@ impl Fill {
 ///
 /// # Errors
 /// If the process cannot be read.
-pub fn fills(memory: &Memory, engine: &Engine) -> Result<HashMap<u64, Fill>, Error> {
-    if engine.base == 0 {
-        return Ok(HashMap::new());
-    }
-    let tables = Tables::read(memory, engine)?;
+pub fn fills(
+    memory: &Memory,
+    engine: &Engine,
+    tables: &Tables,
+) -> Result<HashMap<u64, Fill>, Error> {
     let pages = memory.pages(engine.base, engine.base + engine.limit)?;
-    let heaps = heaps::read(memory, engine, &tables, &pages)?;
+    let heaps = heaps::read(memory, engine, tables, &pages)?;
     let fill = |granule| {
         let span = tables.span(granule)?;
         Some((granule, Fill::of(engine, granule, &span, &pages, &Locked::default(), &heaps)))
     };
     Ok((0..tables.granules()).filter_map(fill).collect())
+}
+
+/// Returns the resident bytes past the ends of live huge blocks, by the blocks' addresses.
+///
+/// # Errors
+/// If the process cannot be read.
+pub fn ends(memory: &Memory, engine: &Engine, tables: &Tables) -> Result<HashMap<u64, u64>, Error> {
+    let end = engine.huge_base + engine.huge_units * engine.layout.chunk;
+    let pages = memory.pages(engine.huge_base, end)?;
+    let past = |(at, len, what)| match what {
+        Huge::Live(size) => Some((at, pages.resident.bytes(at + size.min(len), at + len))),
+        _ => None,
+    };
+    Ok(tables.huge().filter_map(past).filter(|&(_, bytes)| bytes != 0).collect())
 }

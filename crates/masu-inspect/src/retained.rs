@@ -14,23 +14,30 @@
 //! | a span in use of the class | its free bytes / the blocks in use, including this one |
 //! | another span, or none any more | a whole span: the block alone would pin it |
 //! | not known | the class's free bytes / its blocks in use |
+//!
+//! A huge block pins the resident pages past its end, up to the end of its range: they have no other block. A sample at
+//! its address has them all, for each block that it stands for.
+//!
+//! Medium blocks pin nothing: the free pages beside them in their chunk go back one by one, whether or not the kernel has
+//! to split a huge page for that.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::fill::{Fill, fills};
+use crate::fill::{Fill, ends, fills};
 use crate::memory::Memory;
 use crate::profile::{Home, Sample, Samples};
+use crate::tables::Tables;
 
-/// The free memory in spans in use, and whose blocks pin it.
+/// The free memory that blocks in use pin, and whose these are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Retained {
-    /// Resident free bytes in spans with blocks in use: the sum of the three parts below.
+    /// Resident free bytes in spans with blocks in use and past the ends of huge blocks: the sum of the three parts below.
     pub free: f64,
     /// For each site, the part that its blocks pin, and how many blocks do so.
     pub sites: Vec<Share>,
-    /// Free memory in spans of classes without a sample.
+    /// Free memory in spans of classes without a sample, and past huge blocks if none of them is one.
     pub unknown: f64,
     /// Free memory in the spans of the samples themselves.
     pub samples: f64,
@@ -50,7 +57,35 @@ pub struct Share {
 /// # Errors
 /// If the process cannot be read.
 pub fn retained(memory: &Memory, engine: &Engine, samples: &Samples) -> Result<Retained, Error> {
-    Ok(divided(engine.layout.granule, engine.base, &fills(memory, engine)?, samples))
+    if engine.base == 0 {
+        return Ok(Retained::default());
+    }
+    let tables = Tables::read(memory, engine)?;
+    let fills = fills(memory, engine, &tables)?;
+    let mut retained = divided(engine.layout.granule, engine.base, &fills, samples);
+    retained.add_ends(&ends(memory, engine, &tables)?, samples);
+    Ok(retained)
+}
+
+impl Retained {
+    /// Divides what is free past the ends of huge blocks among those that are samples.
+    fn add_ends(&mut self, ends: &HashMap<u64, u64>, samples: &Samples) {
+        let free = ends.values().sum::<u64>() as f64;
+        let blocks = |sample: &Sample| sample.amount.objects as f64 / 65536.0;
+        let known = samples.live.iter().filter_map(|it| Some((it, *ends.get(&it.address)? as f64)));
+        let scores: f64 = known.clone().map(|(sample, end)| end * blocks(sample)).sum();
+        self.free += free;
+        if scores <= 0.0 {
+            self.unknown += free;
+            return;
+        }
+        for (sample, end) in known {
+            if let Some(share) = self.sites.get_mut(sample.site) {
+                share.bytes += free * end * blocks(sample) / scores;
+                share.blocks += blocks(sample);
+            }
+        }
+    }
 }
 
 /// The free bytes and live blocks of a class.
@@ -156,6 +191,30 @@ mod tests {
         let [dense, sparse, alone] = found.sites[..] else { panic!("three sites") };
         assert!(dense.bytes * 100.0 < sparse.bytes && sparse.bytes * 3.0 < alone.bytes);
         assert_eq!(dense.blocks, 100.0);
+    }
+
+    #[test]
+    fn what_is_free_past_huge_blocks_is_theirs() {
+        let ends = HashMap::from([(BASE, 3 << 20), (2 * BASE, 1 << 20), (3 * BASE, 2 << 20)]);
+        let amount = Amount { objects: 65536, bytes: 9 << 20 };
+        let live = |site, address| Sample { address, amount, born: 0, site, home: Home::Here };
+        let mut samples = Samples {
+            sites: vec![Site::default(); 3],
+            // One of the three blocks is no sample, and one sample leaves nothing of its pages.
+            live: vec![live(0, BASE), live(1, 2 * BASE), live(2, 4 * BASE)],
+            ..Samples::default()
+        };
+        let sites = vec![Share::default(); 3];
+        let mut found = Retained { sites: sites.clone(), free: 5.0, ..Retained::default() };
+        found.add_ends(&ends, &samples);
+        let mib = f64::from(1 << 20);
+        let shares = found.sites.iter().map(|share| (share.bytes / mib, share.blocks));
+        assert_eq!(shares.collect::<Vec<_>>(), [(4.5, 1.0), (1.5, 1.0), (0.0, 0.0)]);
+        assert_eq!((found.free, found.unknown), (5.0 + 6.0 * mib, 0.0));
+        samples.live.clear();
+        let mut found = Retained { sites, ..Retained::default() };
+        found.add_ends(&ends, &samples);
+        assert_eq!((found.free, found.unknown), (6.0 * mib, 6.0 * mib));
     }
 
     #[test]

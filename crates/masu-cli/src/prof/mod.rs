@@ -133,7 +133,8 @@ pub struct Prof {
     #[arg(long, group = "view")]
     pub growth: bool,
 
-    /// Show the code whose blocks in use keep the free memory around them resident
+    /// Show the code whose blocks in use keep free memory resident: around small blocks, and past the ends of huge ones.
+    /// Medium blocks, from 16 KiB to 1 MiB, keep none
     #[arg(long, group = "view")]
     pub retained: bool,
 

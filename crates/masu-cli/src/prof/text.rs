@@ -94,6 +94,7 @@ pub fn report(profile: &Profile, symbols: &Symbols, view: View) -> String {
     if list.is_empty() {
         text.push_str(match view {
             View::Growth => "\nNothing that was sampled grew or shrank between the two profiles.\n",
+            View::Retained if all < 0.5 => "\nNo block in use keeps free memory.\n",
             _ => "\nNothing was sampled: a smaller --rate takes more samples.\n",
         });
     }

@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
-use masu_core::size_class::UNIT;
+use masu_core::size_class::{SMALL_MAX, UNIT};
 use masu_inspect::Account;
+use masu_inspect::account::Kind;
 use masu_profile::Profile;
 
 use crate::prof::look::Subject;
@@ -34,7 +35,7 @@ pub fn add_sampled(account: &mut Account) -> Option<Keepers> {
         account.rounding_by_profile = rounded;
         account.requested_by_profile = rounded.map(|rounded| account.allocated - rounded);
     }
-    most(&profile)
+    most(&profile, account.bytes(Kind::FreeInSpans) as f64)
 }
 
 /// The part of the program's blocks that is rounding up to size classes.
@@ -52,10 +53,11 @@ fn rounding(profile: &Profile) -> Option<f64> {
     (requested >= FEWEST * profile.rate as f64).then(|| rounded / (requested + rounded))
 }
 
-fn most(profile: &Profile) -> Option<Keepers> {
-    let free = profile.free.as_ref().map(|free| free.bytes).filter(|free| *free > 0.0)?;
+/// The fewest call stacks whose small blocks keep most of what is `free` beside small blocks.
+fn most(profile: &Profile, free: f64) -> Option<Keepers> {
+    profile.free.as_ref().filter(|_| free > 0.0)?;
     let mut stacks = HashMap::<&[u64], f64>::new();
-    for place in &profile.places {
+    for place in profile.places.iter().filter(|place| place.size <= SMALL_MAX as u64) {
         *stacks.entry(&place.frames).or_default() += place.retained.bytes;
     }
     let mut parts: Vec<f64> = stacks.into_values().filter(|part| *part > 0.0).collect();
@@ -66,7 +68,8 @@ fn most(profile: &Profile) -> Option<Keepers> {
         sum += part;
         sum >= known * MOST
     })?;
-    Some(Keepers { stacks, share: sum / free })
+    // The profile is read a moment later.
+    Some(Keepers { stacks, share: (sum / free).min(1.0) })
 }
 
 #[cfg(test)]
@@ -82,14 +85,17 @@ mod tests {
             retained: Amount { objects: 1.0, bytes },
             ..Place::default()
         };
-        // The first two places are one stack's, with blocks of two sizes.
-        let places =
+        // The first two places are one stack's, with blocks of two sizes. A huge block keeps no part of spans.
+        let mut places =
             vec![place(1, 30.0), place(1, 30.0), place(2, 35.0), place(3, 5.0), place(4, 0.0)];
-        let free = Some(Free { bytes: 200.0, ..Free::default() });
-        let profile = Profile { places, free, ..Profile::default() };
-        assert_eq!(most(&profile), Some(Keepers { stacks: 2, share: 95.0 / 200.0 }));
-        assert_eq!(most(&Profile { places: Vec::new(), ..profile.clone() }), None);
-        assert_eq!(most(&Profile { free: None, ..profile }), None);
+        places.push(Place { size: 1 << 21, ..place(5, 900.0) });
+        let profile = Profile { places, free: Some(Free::default()), ..Profile::default() };
+        let keepers = |share| Some(Keepers { stacks: 2, share });
+        assert_eq!(most(&profile, 200.0), keepers(95.0 / 200.0));
+        assert_eq!(most(&profile, 90.0), keepers(1.0));
+        assert_eq!(most(&profile, 0.0), None);
+        assert_eq!(most(&Profile { places: Vec::new(), ..profile.clone() }, 200.0), None);
+        assert_eq!(most(&Profile { free: None, ..profile }, 200.0), None);
     }
 
     #[test]
