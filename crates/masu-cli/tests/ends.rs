@@ -312,14 +312,18 @@ fn mistakes_are_refused_before_the_command_begins() {
 #[test]
 fn options_of_one_view_are_refused_with_another() {
     let fixture = Fixture::new();
-    for (option, value, own) in [("--base", "old", "--growth"), ("--most", "1k", "--leaks")] {
+    for (option, value, own, missing) in [
+        ("--base", "old", "--growth", "--growth"),
+        ("--after", "1s", "--growth", "cannot be used with '[FILE]...'"),
+        ("--most", "1k", "--leaks", "--leaks"),
+    ] {
         let views = ["--peak", "--leaks", "--allocated", "--lifetimes", "--growth", "--retained"];
         for view in views.iter().filter(|view| **view != own) {
             let said = fixture.refused(masu().args(["prof", option, value, view, "new"]), 2);
             assert!(said.contains("cannot be used with"), "{view}: {said}");
         }
         let said = fixture.refused(masu().args(["prof", option, value, "new"]), 2);
-        assert!(said.contains(own), "{said}");
+        assert!(said.contains(missing), "{said}");
     }
 }
 

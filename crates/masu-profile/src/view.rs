@@ -17,6 +17,8 @@ pub enum View {
     Growth,
     /// Allocated during the observation, and in use at the end.
     Grown,
+    /// Allocated after a moment of the run, and in use at its end.
+    Later,
     /// Free bytes that blocks in use pin.
     Retained,
 }
@@ -28,7 +30,7 @@ impl View {
             View::Peak => place.peak,
             View::Live | View::Growth => place.live,
             View::Allocated | View::Lifetimes => place.allocated,
-            View::Grown => place.grown,
+            View::Grown | View::Later => place.grown,
             View::Retained => place.retained,
         }
     }
@@ -41,6 +43,7 @@ impl View {
             View::Allocated | View::Lifetimes => "Allocated in total",
             View::Growth => "More in use than before",
             View::Grown => "Allocated during profiling and still in use",
+            View::Later => "Allocated late in the run and still in use at its end",
             View::Retained => "Free memory kept by blocks in use",
         }
     }
@@ -50,7 +53,7 @@ impl View {
         match self {
             View::Peak => "peak_space",
             View::Live | View::Growth => "inuse_space",
-            View::Grown => "grown_space",
+            View::Grown | View::Later => "grown_space",
             View::Retained => "retained_space",
             View::Allocated | View::Lifetimes => "alloc_space",
         }

@@ -24,7 +24,7 @@ const DEFAULT: Duration = Duration::from_secs(10);
 pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     let usual = conf::rate_in_bytes(order.rate.as_deref())?;
     let rate = order.rate.is_some().then_some(usual);
-    let retained = super::view(order)? == View::Retained;
+    let retained = super::view(order) == View::Retained;
     let mut subject = Subject::of(process, retained).map_err(|error| failure(&error))?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in heeded(&[SIGINT, SIGTERM, SIGHUP]) {

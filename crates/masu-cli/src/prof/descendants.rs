@@ -41,13 +41,20 @@ impl Descendants {
 
     /// Reads each that has a profile.
     pub fn look(&mut self) {
+        self.look_at(family(self.process).into_iter().skip(1), None);
+    }
+
+    /// Reads those of these processes that have a profile. What they have allocated since a moment on the engine's clock
+    /// counts as growth.
+    pub fn look_at(&mut self, processes: impl IntoIterator<Item = u32>, since: Option<u64>) {
         let start = Instant::now();
-        for process in family(self.process).into_iter().skip(1) {
+        for process in processes {
             // Whatever keeps it from being read may be over at the next look.
-            if let Ok(mut subject) = Subject::of(process, false)
-                && let Ok(Some(profile)) = subject.look()
-            {
-                self.last.insert(process, (profile, Instant::now()));
+            if let Ok(mut subject) = Subject::of(process, false) {
+                subject.since = since.unwrap_or(subject.since);
+                if let Ok(Some(profile)) = subject.look() {
+                    self.last.insert(process, (profile, Instant::now()));
+                }
             }
         }
         self.took = start.elapsed();

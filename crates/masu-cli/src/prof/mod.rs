@@ -8,6 +8,7 @@
 //!   ├─ attach       takes the profile of a running process
 //!   │    ├─ session samples while it is read; for `masu export` too
 //!   │    └─ look    one reading, from outside
+//!   ├─ growth       runs a command, and finds what it allocated late and still has in use at its end
 //!   ├─ retained     runs a command, and finds the moment when most memory is free beside its blocks
 //!   ├─ timeline     memory over time, meanwhile
 //!   ├─ output       the files it goes to
@@ -19,6 +20,7 @@
 mod attach;
 mod descendants;
 pub mod follow;
+mod growth;
 pub mod look;
 pub mod output;
 mod record;
@@ -66,6 +68,7 @@ Examples:
   masu prof -- ./server                     the stacks that hold the most memory at the peak
   masu prof -p PID --for 30s                the same, for what a running process allocates in 30 seconds
   masu prof -p PID --growth --for 10m       what it allocates in ten minutes and still uses at the end
+  masu prof --growth -- ./server            what it allocates in the second half of its run and still uses at the end
   masu prof -p PID --retained               the code whose blocks keep free memory resident
   masu prof -o out.html -- ./server         a flame graph
   masu prof -o out.pb.gz -p PID             for `go tool pprof`, speedscope, Perfetto …
@@ -128,10 +131,15 @@ pub struct Prof {
     #[arg(long, group = "view")]
     pub lifetimes: bool,
 
-    /// With -p, show what was allocated while profiling and is still in use at the end; with --base, show what is in
-    /// use beyond the base profile
+    /// Show what is in use at the end and was allocated while profiling (with -p), in the second half of COMMAND's run,
+    /// or after --after; with --base, show what is in use beyond the base profile
     #[arg(long, group = "view")]
     pub growth: bool,
+
+    /// Count as growth what COMMAND allocates from this time after its start on, such as 30s or 10m
+    #[arg(long, value_name = "T", requires = "growth", value_parser = crate::see::duration,
+          conflicts_with_all = ["pid", "file", "base", "peak", "leaks", "allocated", "lifetimes", "retained"])]
+    pub after: Option<Duration>,
 
     /// Show the code whose blocks in use keep free memory resident: around small blocks, and past the ends of huge ones.
     /// Medium blocks, from 16 KiB to 1 MiB, keep none
@@ -190,7 +198,7 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         .remedy("masu prof -- COMMAND…\nmasu prof -p PID\nmasu prof FILE…"));
     }
     let outputs = output::of(order)?;
-    let view = view(order)?;
+    let view = view(order);
     let most = order.most.as_deref().map(conf::most_in_bytes).transpose()?;
     let base = match &order.base {
         Some(file) => {
@@ -212,8 +220,11 @@ pub fn run(order: &Prof) -> Result<u8, Failure> {
         }
         Some(process) => (vec![attach::attach(order, process)?], 0),
         None => {
-            let record = if view == View::Retained { retained::record } else { record::record };
-            let (profile, code) = record(order)?;
+            let (profile, code) = match view {
+                View::Retained => retained::record(order)?,
+                View::Later => growth::record(order)?,
+                _ => record::record(order)?,
+            };
             // What nobody has seen is not below a limit.
             let code =
                 if profile.is_none() && most.is_some() && code == 0 { REFUSED } else { code };
@@ -268,28 +279,26 @@ fn leaks(profile: &Profile, most: u64) -> bool {
     is_more
 }
 
-fn view(order: &Prof) -> Result<View, Failure> {
-    Ok(match order {
+fn view(order: &Prof) -> View {
+    match order {
         Prof { leaks: true, .. } => View::Live,
         Prof { allocated: true, .. } => View::Allocated,
         Prof { lifetimes: true, .. } => View::Lifetimes,
         Prof { retained: true, .. } => View::Retained,
         Prof { growth: true, base: Some(_), .. } => View::Growth,
-        Prof { growth: true, command, .. } if !command.is_empty() => {
-            return Err(Failure::new(USAGE, "--growth needs a profile to compare with")
-                .remedy("--base FILE names an earlier profile; `masu prof --leaks -- COMMAND` shows what is in use at the end"));
-        }
+        Prof { growth: true, command, .. } if !command.is_empty() => View::Later,
         Prof { growth: true, .. } => View::Grown,
         _ => View::Peak,
-    })
+    }
 }
 
 /// Whether a profile has the figures of a view.
 fn has(profile: &Profile, view: View) -> Result<(), Failure> {
     let (missing, way) = match view {
-        View::Grown if !profile.outside => (
+        View::Grown | View::Later if !profile.outside => (
             "what grew",
-            "`masu prof --growth --base OLD NEW` compares two profiles; `masu prof --growth -p PID` observes a process",
+            "`masu prof --growth --base OLD NEW` compares two profiles; `masu prof --growth -p PID` observes a process, and \
+             `masu prof --growth -- COMMAND` a command",
         ),
         View::Retained if profile.free.is_none() => (
             "what blocks retain",

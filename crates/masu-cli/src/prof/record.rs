@@ -215,14 +215,19 @@ fn choose(
         ));
     }
     if let Some(age) = age {
-        say(&format!(
-            "masu: process {} wrote no profile: this was read from it {:.1} s before the command ended\n  \
-             `masu prof -- PROGRAM`, without a shell, reads the profile at the program's end",
-            named(&profile),
-            age.as_secs_f64()
-        ));
+        say_when(&profile, age);
     }
     Some(profile)
+}
+
+/// Says when a profile was read that is not of the process's end.
+pub fn say_when(profile: &Profile, age: Duration) {
+    say(&format!(
+        "masu: process {} wrote no profile: this was read from it {:.1} s before the command ended\n  \
+         `masu prof -- PROGRAM`, without a shell, reads the profile at the program's end",
+        named(profile),
+        age.as_secs_f64()
+    ));
 }
 
 /// A process's number and the name of its program.
