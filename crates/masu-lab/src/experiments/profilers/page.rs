@@ -81,8 +81,9 @@ pub fn of(results: &Results) -> String {
          grows with it, such as `frag` and `burst`, then vary by a third by themselves.\n\n\
          Processor time is the geometric mean of the ratios. Memory is what a program takes more at its peak: the \
          median of the programs, and the most. For masu at most {AIM_RATIO} and {AIM_MIB} MiB are wanted.\n\n{}\n\
-         A sample costs masu {:.2} µs, measured with {} samples of `{SAMPLED}`, one in {} KiB; {AIM_US} µs are \
-         wanted.\n{missing}\n\
+         A sample costs masu {:.2} µs, on average over {} samples of one program, `{SAMPLED}`, one in {} KiB; {AIM_US} µs \
+         are wanted. The unwinding rules of its few functions are cached for nearly all of them: the first samples of \
+         a program cost more.\n{missing}\n\
          ## Each program\n\n{}",
         results.date,
         results.rounds,
