@@ -56,27 +56,48 @@ fn per_pair(arm: &Arm, subject: &str, shape: Shape, size: usize) -> Result<f64> 
     Ok((long - short) as f64 / ((BATCHES.1 - BATCHES.0) * BATCH) as f64)
 }
 
-/// Instructions of one whole process.
+/// Instructions of one whole process of the measured program.
 fn count(arm: &Arm, subject: &str, shape: Shape, size: usize, batches: usize) -> Result<u64> {
+    let work = work::build()?;
+    let mut command = Command::new(&work);
+    command.args(["pairs", subject, shape.name(), &size.to_string(), &batches.to_string()]);
+    arm.apply(&mut command);
+    let (count, said) = whole(&command)?;
+    let reported = said.lines().find_map(|line| line.strip_prefix("allocator "));
+    arm.check(reported.context("the program did not say which allocator serves it")?)?;
+    Ok(count)
+}
+
+/// Runs a command under callgrind. Returns the instructions of the whole process, and what it printed.
+///
+/// # Errors
+/// There is no valgrind, or the command fails.
+pub fn whole(command: &Command) -> Result<(u64, String)> {
     let out = tempfile::NamedTempFile::new()?;
-    let mut command = Command::new("valgrind");
-    command
+    let mut counted = Command::new("valgrind");
+    counted
         .args(["--tool=callgrind", "-q"])
         .arg(format!("--callgrind-out-file={}", out.path().display()))
-        .arg(work::build()?)
-        .args(["pairs", subject, shape.name(), &size.to_string(), &batches.to_string()])
+        .arg(command.get_program())
+        .args(command.get_args())
         .stdin(Stdio::null());
-    arm.apply(&mut command);
-    let output = command.output().context("valgrind is needed to count instructions")?;
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => counted.env(name, value),
+            None => counted.env_remove(name),
+        };
+    }
+    if let Some(place) = command.get_current_dir() {
+        counted.current_dir(place);
+    }
+    let output = counted.output().context("valgrind is needed to count instructions")?;
     if !output.status.success() {
         bail!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let reported = text.lines().find_map(|line| line.strip_prefix("allocator "));
-    arm.check(reported.context("the program did not say which allocator serves it")?)?;
     let profile = std::fs::read_to_string(out.path())?;
-    profile
+    let count = profile
         .lines()
         .find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok())
-        .context("callgrind wrote no totals")
+        .context("callgrind wrote no totals")?;
+    Ok((count, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
