@@ -1,47 +1,57 @@
-//! What a heap profile costs: processor time and peak of programs that are profiled, against the same programs that
-//! are not, for masu and for other profilers.
+//! What a heap profile costs: processor time, elapsed time, instructions and peak of programs that are profiled,
+//! against the same programs that are not, for masu and for other profilers.
 //!
 //! ```text
-//! run  ── the rounds, and what follows from them
-//!  ├─ ways  the profilers, each with the allocator that it is compared with
-//!  └─ page  the table
+//! mod  ── the rounds, and what follows from them
+//!  ├─ programs      what is profiled
+//!  ├─ ways          the profilers, each with the allocator that it is compared with
+//!  ├─ runs          a run, alone and as half of a pair
+//!  ├─ samples       how many samples a run took
+//!  ├─ instructions  what callgrind counts
+//!  ├─ means         the mean of several programs, and what it shows
+//!  └─ page          the tables
 //! ```
 //!
 //! A run under a profiler and one of the same work on the same allocator without it form a pair, in an order that changes
 //! from round to round, and the median of the ratios counts. masu without a profile takes part as a profiler too, which
-//! shows the noise. Before a program's pairs it runs once unmeasured: the first to use memory that was long idle
-//! waits for the machine's host to bring it back. What a sample costs is told by a program that is sampled finely: its
-//! processor time above that of a run without, divided by the samples.
+//! shows the noise. What a sample costs is told by a program that is sampled finely: its processor time above that of a
+//! run without, divided by the samples.
 
+mod instructions;
+mod means;
 mod page;
+mod programs;
+mod runs;
+mod samples;
 mod ways;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use super::child::{self, Finished};
 use super::files::Files;
 use super::middle;
 use crate::arm;
 use crate::race::{self, machine::Machine};
-use crate::stats;
-use masu_bench::work;
+use crate::stats::Ratio;
+use instructions::Counted;
+use programs::Program;
+use runs::{Pair, Size};
+use samples::Samples;
 use ways::Way;
 
 /// Options of the experiment.
 #[derive(Debug, Clone, Args)]
 pub struct Options {
-    /// How often each program runs in each way, if twelve minutes suffice
-    #[arg(long, value_name = "N", default_value_t = 15)]
-    rounds: usize,
-    /// Three rounds of a fifth of the work: two minutes; all files go to results/quick
+    /// How often each program runs with masu's profile and without; other profilers run at most six rounds. Odd numbers
+    /// are rounded up, so that each of a pair comes first as often as the other
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Two rounds of a fifth of the work: three minutes; all files go to results/quick
     #[arg(long)]
     quick: bool,
     /// Only these programs; without --out their figures are only printed
@@ -51,42 +61,11 @@ pub struct Options {
     files: Files,
 }
 
-/// The race of fifteen.
-const WORKLOADS: [&str; 15] = [
-    "churn",
-    "server",
-    "prodcons",
-    "burst",
-    "buffers",
-    "threads100",
-    "larson",
-    "mt-local",
-    "small2mb",
-    "medium",
-    "documents",
-    "phase-change",
-    "frag",
-    "json",
-    "hash-strings",
-];
-/// A program in Python, for profilers of Python.
-const PYTHON: &str = "Python";
-/// It says its own peak, as the workloads do.
-const SCRIPT: &str = "\
-import json
-for i in range(6):
-    json.loads(json.dumps({str(k): [k] * 10 for k in range(8000)}))
-for line in open('/proc/self/status'):
-    if line.startswith('VmHWM:'):
-        print('peak_kib', line.split()[1])
-";
-/// After so long no further round begins, so that all of it takes a quarter of an hour at most.
-const ENOUGH: Duration = Duration::from_secs(12 * 60);
-/// The longest run.
-const LIMIT: Duration = Duration::from_secs(120);
 /// The program whose samples are counted when what one costs is measured, and their mean distance.
 const SAMPLED: &str = "churn";
 const FINE: u64 = 8 << 10;
+/// Rounds in which samples are counted, in runs beside those that are timed.
+const COUNTED: usize = 2;
 
 /// What was found.
 #[derive(Debug, Serialize)]
@@ -96,15 +75,10 @@ struct Results {
     rounds: usize,
     scale: f64,
     rows: Vec<Row>,
+    instructions: Vec<Counted>,
     sample_us: f64,
-    samples: u64,
+    samples: f64,
     missing: Vec<String>,
-}
-
-/// A program with a name, and the command that does a share of its work.
-struct Program {
-    name: String,
-    command: Box<dyn Fn(f64) -> Vec<String>>,
 }
 
 /// A program under a profiler.
@@ -116,17 +90,23 @@ struct Row {
     base: String,
     /// The work that was done, of that of a race.
     work: f64,
-    /// Medians: of processor time, of its ratio to the base's, of the peak, and what that is more than the base's.
+    rounds: usize,
+    /// Medians: of processor time, of the peak, and of what that is more than the base's.
     cpu_s: f64,
-    ratio: f64,
     peak_kib: f64,
     more_kib: f64,
+    /// Processor time and elapsed time, as ratios to the base's.
+    cpu: Ratio,
+    wall: Ratio,
+    /// If anybody has counted them.
+    samples: Option<Samples>,
 }
 
-/// What a run took, and the same of its base.
-struct Pair {
-    cpu_s: [f64; 2],
-    peak_kib: [f64; 2],
+/// The pairs of a program under a profiler, and the samples of the rounds in which they are counted.
+#[derive(Default)]
+struct Series {
+    pairs: Vec<Pair>,
+    samples: Vec<Samples>,
 }
 
 /// Runs the experiment and writes `profilers.md` and `profilers.json`.
@@ -136,44 +116,24 @@ struct Pair {
 pub fn run(options: &Options) -> Result<()> {
     let (date, machine) = (race::now(), Machine::here());
     let place = tempfile::tempdir()?;
-    let (most, scale) = if options.quick { (3, 0.1) } else { (options.rounds.max(1), 0.5) };
+    let rounds = if options.quick { 2 } else { options.rounds.next_multiple_of(2) as usize };
+    let scale = if options.quick { 0.1 } else { 0.5 };
     let mut missing = Vec::new();
     let ways = ways::all(&mut missing)?;
-    let programs = programs(options, place.path())?;
-    let mut pairs: BTreeMap<(usize, &str), Vec<Pair>> = BTreeMap::new();
-    let (begun, mut rounds) = (Instant::now(), 0);
-    while rounds < most && (rounds == 0 || begun.elapsed() < ENOUGH) {
-        for (number, program) in programs.iter().enumerate() {
-            eprintln!("round {}, {}", rounds + 1, program.name);
-            finished(&ways[0], &(program.command)(scale), false, place.path())
-                .with_context(|| program.name.clone())?;
-            for way in ways.iter().filter(|way| way.follows(&program.name) && rounds < way.rounds) {
-                let command = (program.command)(scale * way.share);
-                let pair = pair(way, &command, rounds % 2 == 1, place.path())
-                    .with_context(|| format!("{}, {}", program.name, way.name))?;
-                pairs.entry((number, way.name)).or_default().push(pair);
-            }
-        }
-        rounds += 1;
-    }
+    let programs = programs::all(&options.only, place.path())?;
+    let series = all_rounds(&programs, &ways, rounds, scale, place.path())?;
     let mut rows = Vec::new();
     for (number, program) in programs.iter().enumerate() {
-        for way in ways.iter().filter(|way| way.follows(&program.name)) {
-            let pairs = &pairs[&(number, way.name)];
-            rows.push(Row {
-                program: program.name.clone(),
-                profiler: way.name.into(),
-                base: way.arm.name.clone(),
-                work: if program.name == PYTHON { 1.0 } else { way.share },
-                cpu_s: middle(pairs.iter().map(|it| it.cpu_s[1])),
-                ratio: ratio(pairs),
-                peak_kib: middle(pairs.iter().map(|it| it.peak_kib[1])),
-                more_kib: middle(pairs.iter().map(|it| it.peak_kib[1] - it.peak_kib[0])),
-            });
+        for way in ways.iter().filter(|way| way.follows(program.name)) {
+            let series = &series[&(number, way.name)];
+            rows.push(row(program, way, series).context("there are pairs")?);
         }
     }
+    of_the_same_program(&mut rows);
+    let instructions = all_instructions(&programs, &rows, scale, &mut missing, place.path())?;
     let (sample_us, samples) = one_sample(rounds, place.path())?;
-    let results = Results { date, machine, rounds, scale, rows, sample_us, samples, missing };
+    let results =
+        Results { date, machine, rounds, scale, rows, instructions, sample_us, samples, missing };
     let page = page::of(&results);
     println!("{page}");
     // A part of them says nothing of all.
@@ -185,87 +145,107 @@ pub fn run(options: &Options) -> Result<()> {
     files.text("profilers.md", &page)
 }
 
-/// The median of the pairs' ratios of processor time. Of an even number the middle is taken of logarithms: if whoever
-/// comes first takes twice as long, the ratios are 2 and a half in turns, and mean nothing but 1.
-fn ratio(pairs: &[Pair]) -> f64 {
-    let of = |which: usize| pairs.iter().map(|it| it.cpu_s[which].max(1e-6)).collect::<Vec<_>>();
-    stats::ratio(&of(1), &of(0)).map_or(f64::NAN, |ratio| ratio.centre)
-}
-
-/// The programs.
-fn programs(options: &Options, place: &Path) -> Result<Vec<Program>> {
-    let work = work()?;
-    let workload = |name: &'static str| {
-        let work = work.clone();
-        let command: Box<dyn Fn(f64) -> Vec<String>> = Box::new(move |s| workload(&work, name, s));
-        Program { name: name.into(), command }
-    };
-    let mut programs: Vec<Program> = WORKLOADS.into_iter().map(workload).collect();
-    let script = place.join("work.py");
-    fs::write(&script, SCRIPT)?;
-    let command = vec!["python3".to_owned(), script.to_string_lossy().into_owned()];
-    programs.push(Program { name: PYTHON.into(), command: Box::new(move |_| command.clone()) });
-    let known = || programs.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", ");
-    for name in &options.only {
-        ensure!(programs.iter().any(|it| it.name == *name), "no `{name}`; there are {}", known());
+/// All pairs, by the number of their program and the name of their way.
+fn all_rounds<'w>(
+    programs: &[Program],
+    ways: &'w [Way],
+    rounds: usize,
+    scale: f64,
+    place: &Path,
+) -> Result<BTreeMap<(usize, &'w str), Series>> {
+    let mut all: BTreeMap<(usize, &str), Series> = BTreeMap::new();
+    for round in 0..rounds {
+        for (number, program) in programs.iter().enumerate() {
+            eprintln!("round {} of {rounds}, {}", round + 1, program.name);
+            let first = runs::finished(&ways[0], &program.command(scale), false, place)
+                .with_context(|| program.name)?;
+            for way in ways.iter().filter(|way| way.follows(program.name) && round < way.rounds) {
+                let (command, size) =
+                    (program.command(scale * way.share), Size::of(&first, way.share));
+                let what = || format!("{}, {}", program.name, way.name);
+                let series = all.entry((number, way.name)).or_default();
+                let pair = runs::pair(way, &command, &size, round % 2 == 1, place);
+                series.pairs.push(pair.with_context(what)?);
+                if round < COUNTED {
+                    series.samples.extend(runs::samples(way, &command, place).with_context(what)?);
+                }
+            }
+        }
     }
-    programs.retain(|it| options.only.is_empty() || options.only.contains(&it.name));
-    Ok(programs)
+    Ok(all)
 }
 
-/// The program with the workloads.
-fn work() -> Result<String> {
-    Ok(work::build()?.to_string_lossy().into_owned())
+/// What the pairs of a program under a profiler say; nothing if there are none.
+fn row(program: &Program, way: &Way, Series { pairs, samples }: &Series) -> Option<Row> {
+    let samples = (!samples.is_empty()).then(|| Samples {
+        taken: middle(samples.iter().map(|it| it.taken)),
+        asked: middle(samples.iter().map(|it| it.asked)),
+        bytes: middle(samples.iter().map(|it| it.bytes)),
+    });
+    Some(Row {
+        program: program.name.into(),
+        profiler: way.name.into(),
+        base: way.arm.name.clone(),
+        work: program.work(way.share),
+        rounds: pairs.len(),
+        cpu_s: middle(pairs.iter().map(|it| it.cpu_s[1])),
+        peak_kib: middle(pairs.iter().map(|it| it.peak_kib[1])),
+        more_kib: middle(pairs.iter().map(|it| it.peak_kib[1] - it.peak_kib[0])),
+        cpu: runs::ratio(pairs, |it| it.cpu_s)?,
+        wall: runs::ratio(pairs, |it| it.wall_s)?,
+        samples,
+    })
 }
 
-fn workload(work: &str, name: &str, scale: f64) -> Vec<String> {
-    [work, "run", name, "1", &scale.to_string()].map(str::to_owned).to_vec()
-}
-
-/// Runs a program on an allocator, and with its profiler too: before, or after.
-fn pair(way: &Way, program: &[String], profiled_first: bool, place: &Path) -> Result<Pair> {
-    let mut pair = Pair { cpu_s: [0.0; 2], peak_kib: [0.0; 2] };
-    for is_profiled in [profiled_first, !profiled_first] {
-        let finished = finished(way, program, is_profiled, place)?;
-        let i = usize::from(is_profiled);
-        (pair.cpu_s[i], pair.peak_kib[i]) = (cpu(&finished), finished.sample.peak_kib as f64);
+/// Gives the samples of other allocators what masu's profile tells of the same program: the bytes that it allocates, and
+/// the samples that are asked for.
+fn of_the_same_program(rows: &mut [Row]) {
+    let is_sampling = |row: &&Row| row.profiler == ways::SAMPLING;
+    let known: BTreeMap<String, Samples> = rows
+        .iter()
+        .filter(is_sampling)
+        .filter_map(|row| Some((row.program.clone(), row.samples?)))
+        .collect();
+    for row in rows {
+        let Some(samples) = row.samples.as_mut().filter(|it| it.asked.is_nan()) else { continue };
+        if let Some(&Samples { asked, bytes, .. }) = known.get(&row.program) {
+            *samples = Samples { asked, bytes, ..*samples };
+        }
     }
-    Ok(pair)
 }
 
-fn finished(way: &Way, program: &[String], is_profiled: bool, place: &Path) -> Result<Finished> {
-    let words: Vec<&String> = match is_profiled {
-        // A profiler that is a Python itself takes the script alone.
-        true if way.only.is_some() => way.wrapper.iter().chain(&program[1..]).collect(),
-        true => way.wrapper.iter().chain(program).collect(),
-        false => program.iter().collect(),
-    };
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(place).stdin(Stdio::null());
-    way.arm.apply(&mut command);
-    if is_profiled {
-        command.envs(way.environment.iter().copied());
+/// The instructions of the programs with one thread, if there is a valgrind.
+fn all_instructions(
+    programs: &[Program],
+    rows: &[Row],
+    scale: f64,
+    missing: &mut Vec<String>,
+    place: &Path,
+) -> Result<Vec<Counted>> {
+    if !ways::runs(Command::new("valgrind").arg("--version")) {
+        missing.push("instructions (apt-get install valgrind)".into());
+        return Ok(Vec::new());
     }
-    let finished = child::run(command, None, LIMIT)?;
-    // The workloads say who serves them; a wrapper may bring an allocator of its own.
-    let is_wrapped = is_profiled && !way.wrapper.is_empty();
-    if !is_wrapped && let Ok(allocator) = finished.field("allocator") {
-        way.arm.check(allocator)?;
+    let masu = arm::masu()?;
+    let mut counted = Vec::new();
+    for program in programs.iter().filter(|program| program.one_thread) {
+        let is_timed = |row: &&Row| row.program == program.name && row.profiler == ways::SAMPLING;
+        let timed = rows.iter().find(is_timed).and_then(|row| row.samples);
+        let timed = timed.context("the samples of each program are counted")?;
+        eprintln!("instructions, {}", program.name);
+        counted.push(instructions::count(program, scale, &timed, &masu, place)?);
     }
-    Ok(finished)
-}
-
-fn cpu(finished: &Finished) -> f64 {
-    finished.sample.user_s + finished.sample.system_s
+    Ok(counted)
 }
 
 /// What a sample costs in microseconds, and how many there were.
-fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
-    let program = workload(&work()?, SAMPLED, 1.0);
+fn one_sample(rounds: usize, place: &Path) -> Result<(f64, f64)> {
+    let mut program = programs::workload(SAMPLED)?;
+    program.push("1".into());
     let masu = arm::masu()?;
     let file = place.join("samples.prof");
-    let (mut more, mut samples) = (Vec::new(), 0);
-    for round in 0..rounds.max(5) {
+    let (mut more, mut samples) = (Vec::new(), 0.0);
+    for round in 0..rounds.max(6) {
         let mut took = [0.0; 2];
         for sampled in [round % 2, (round + 1) % 2] {
             let mut command = Command::new(&program[0]);
@@ -275,15 +255,12 @@ fn one_sample(rounds: usize, place: &Path) -> Result<(f64, u64)> {
                 command.env("MASU_PROF", "1").env("MASU_PROF_RATE", FINE.to_string());
                 command.env("MASU_PROF_FILE", &file);
             }
-            took[sampled] = cpu(&child::run(command, None, LIMIT)?);
+            took[sampled] = runs::cpu(&super::child::run(command, None, runs::LIMIT)?);
         }
         more.push(took[1] - took[0]);
-        let text = fs::read_to_string(&file).context("the profile was not written")?;
-        let of = |line: &str| line.strip_prefix("place ")?.split(' ').nth(1)?.parse::<u64>().ok();
-        samples = text.lines().filter_map(of).sum();
-        ensure!(samples > 0, "the profile of `{SAMPLED}` has no samples");
+        samples = Samples::read(&file, FINE)?.taken;
     }
-    Ok((middle(more) * 1e6 / samples as f64, samples))
+    Ok((middle(more) * 1e6 / samples, samples))
 }
 
 #[cfg(test)]
@@ -291,10 +268,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_comes_first_in_turns_does_not_make_a_profile_dear() {
-        let pair = |base: f64, profiled: f64| Pair { cpu_s: [base, profiled], peak_kib: [1.0; 2] };
-        let first_is_dear = [pair(2.4, 1.0), pair(1.0, 2.4)];
-        assert!((ratio(&first_is_dear) - 1.0).abs() < 1e-9);
-        assert!((ratio(&[pair(1.0, 1.1), pair(1.0, 1.2), pair(1.0, 9.0)]) - 1.2).abs() < 1e-9);
+    fn other_allocators_are_asked_for_as_many_samples_in_the_same_program() {
+        let one = Ratio { centre: 1.0, low: 1.0, high: 1.0 };
+        let row = |program: &str, profiler: &str, samples| Row {
+            program: program.into(),
+            profiler: profiler.into(),
+            base: String::new(),
+            work: 1.0,
+            rounds: 2,
+            cpu_s: 1.0,
+            peak_kib: 1.0,
+            more_kib: 0.0,
+            cpu: one,
+            wall: one,
+            samples,
+        };
+        let unknown = Samples { taken: 90.0, asked: f64::NAN, bytes: f64::NAN };
+        let known = Samples { taken: 10.0, asked: 100.0, bytes: 1e6 };
+        let mut rows = [
+            row("a", "other", Some(unknown)),
+            row("b", ways::SAMPLING, Some(Samples { asked: 7.0, ..known })),
+            row("a", ways::SAMPLING, Some(known)),
+            row("a", "nobody", None),
+        ];
+        of_the_same_program(&mut rows);
+        assert_eq!(rows[0].samples, Some(Samples { taken: 90.0, ..known }));
+        assert_eq!((rows[2].samples, rows[3].samples), (Some(known), None));
     }
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::Result;
 
-use super::PYTHON;
+use super::programs::PYTHON;
 use crate::arm::{self, Arm};
 use crate::experiments::python;
 
@@ -23,6 +23,19 @@ pub struct Way {
     /// times as long, and needs little to show it. More work shows what remains of a cost once the program is warm.
     pub rounds: usize,
     pub share: f64,
+    /// Who says how many samples it took.
+    pub counts: Counts,
+}
+
+/// Who says how many samples a way took.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Counts {
+    /// masu's profile, which is asked for with this mean distance.
+    Masu(u64),
+    /// jemalloc's.
+    Jemalloc,
+    /// Nobody, or there are none.
+    Nobody,
 }
 
 impl Way {
@@ -31,6 +44,10 @@ impl Way {
         self.only.map_or(self.share <= 1.0 || program != PYTHON, |only| only == program)
     }
 }
+
+/// The ways that the page is about: masu with a profile, and against itself.
+pub const SAMPLING: &str = "masu, sampling";
+pub const NOISE: &str = "masu, no profile";
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -48,6 +65,7 @@ struct Profiler {
     variables: Variables,
     /// The share of the work, if it follows every call.
     every: Option<f64>,
+    counts: Counts,
 }
 
 const PEERS: [Peer; 2] = [
@@ -57,8 +75,9 @@ const PEERS: [Peer; 2] = [
         file: "libjemalloc.so.2",
         profilers: &[Profiler {
             name: "jemalloc, prof:true",
-            variables: &[("MALLOC_CONF", "prof:true,prof_active:true,lg_prof_sample:19")],
+            variables: &[(MALLOC_CONF, "prof:true,prof_active:true,lg_prof_sample:19")],
             every: None,
+            counts: Counts::Jemalloc,
         }],
     },
     Peer {
@@ -70,6 +89,7 @@ const PEERS: [Peer; 2] = [
                 name: "tcmalloc, sampling",
                 variables: &[("TCMALLOC_SAMPLE_PARAMETER", "524288")],
                 every: None,
+                counts: Counts::Nobody,
             },
             Profiler {
                 name: "tcmalloc, heap profiler",
@@ -79,6 +99,7 @@ const PEERS: [Peer; 2] = [
                     ("HEAP_PROFILE_INUSE_INTERVAL", "0"),
                 ],
                 every: Some(0.02),
+                counts: Counts::Nobody,
             },
         ],
     },
@@ -86,10 +107,18 @@ const PEERS: [Peer; 2] = [
 /// Where distributions have libraries.
 const LIBRARIES: [&str; 4] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"];
+/// Where jemalloc's options are.
+pub const MALLOC_CONF: &str = "MALLOC_CONF";
+/// The mean distance between samples that is asked for, in bytes, and as masu is told it.
+pub const USUAL: (u64, &str) = (512 << 10, "512KiB");
+/// The longest whole number of KiB at which masu takes every sample, whatever it costs.
+const UNPACED: (u64, &str) = (63 << 10, "63KiB");
+/// Rounds of the other profilers that sample, and of masu without a pace.
+const SOME: usize = 6;
 /// Rounds of what follows every call.
 const FEW: usize = 2;
 /// Rounds and work of programs that run longer.
-const LONGER: (usize, f64) = (6, 6.0);
+const LONGER: (usize, f64) = (4, 6.0);
 
 /// The ways whose programs are here. `missing`: what is not, and how to get it.
 pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
@@ -101,18 +130,25 @@ pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
         only: None,
         rounds: usize::MAX,
         share: 1.0,
+        counts: Counts::Nobody,
     };
     let (masu, glibc) = (arm::masu()?, Arm::glibc());
-    let sampling = &[("MASU_PROF", "1"), ("MASU_PROF_RATE", "512KiB")];
-    let longer = |name, environment| {
+    let usual = &[("MASU_PROF", "1"), ("MASU_PROF_RATE", USUAL.1)];
+    let unpaced = &[("MASU_PROF", "1"), ("MASU_PROF_RATE", UNPACED.1)];
+    let sampling = |name, environment, rate| Way {
+        counts: Counts::Masu(rate),
+        ..way(name, &masu, environment)
+    };
+    let longer = |way| {
         let (rounds, share) = LONGER;
-        Way { rounds, share, ..way(name, &masu, environment) }
+        Way { rounds, share, ..way }
     };
     let mut ways = vec![
-        way("masu, sampling", &masu, sampling),
-        way("masu, no profile", &masu, &[]),
-        longer("masu, sampling, longer", sampling),
-        longer("masu, no profile, longer", &[]),
+        sampling(SAMPLING, usual, USUAL.0),
+        way(NOISE, &masu, &[]),
+        Way { rounds: SOME, ..sampling("masu, a sample in 63 KiB", unpaced, UNPACED.0) },
+        longer(sampling("masu, sampling, longer", usual, USUAL.0)),
+        longer(way("masu, no profile, longer", &masu, &[])),
     ];
     for peer in &PEERS {
         let places = LIBRARIES.iter().map(|place| Path::new(place).join(peer.file));
@@ -123,10 +159,8 @@ pub fn all(missing: &mut Vec<String>) -> Result<Vec<Way>> {
         let arm = Arm::preloading(peer.name, "the distribution's", path.canonicalize()?);
         ways.extend(peer.profilers.iter().map(|profiler| {
             let way = way(profiler.name, &arm, profiler.variables);
-            match profiler.every {
-                Some(share) => Way { rounds: FEW, share, ..way },
-                None => way,
-            }
+            let (rounds, share) = profiler.every.map_or((SOME, 1.0), |share| (FEW, share));
+            Way { rounds, share, counts: profiler.counts, ..way }
         }));
     }
     if runs(Command::new("heaptrack").arg("--version")) {
@@ -154,7 +188,8 @@ fn memray() -> Result<PathBuf> {
     python::environment("target/profilers/venv", &["memray"])
 }
 
-fn runs(command: &mut Command) -> bool {
+/// Whether a command succeeds.
+pub fn runs(command: &mut Command) -> bool {
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
 }
