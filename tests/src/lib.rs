@@ -26,6 +26,7 @@
 mod cases;
 mod compile;
 mod library;
+pub mod pprof;
 mod run;
 pub mod running;
 

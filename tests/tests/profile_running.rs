@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use masu_profile::Profile;
+use masu_tests::pprof::{Decoded, go};
 use masu_tests::{Compile, Program, is_masu, library, scratch};
 
 /// The command with the library that is tested.
@@ -109,6 +110,30 @@ fn first(report: &str) -> &str {
     line.unwrap_or_default().split_whitespace().next().unwrap_or_default()
 }
 
+/// Checks a profile of `c/sites.c` from its start on as its readers see it: what it says of itself, and that
+/// `go tool pprof` has the same culprit in each view.
+fn readers_have_every_view(packed: &[u8], own_file: &str) {
+    let decoded = Decoded::of(packed);
+    let views = ["alloc", "inuse", "peak", "grown", "retained"];
+    let types = views.map(|view| [format!("{view}_objects"), format!("{view}_space")]);
+    assert_eq!(decoded.types, types.as_flattened());
+    assert_eq!((&*decoded.default, decoded.period), ("retained_space", 16 << 10));
+    assert!(decoded.duration > 1_000_000_000, "{} ns", decoded.duration);
+    decoded.names_files(own_file);
+    let culprits = [("peak", "cached"), ("grown", "cached"), ("retained", "fragment")];
+    for (view, culprit) in culprits {
+        for figure in ["objects", "space"] {
+            let kind = format!("{view}_{figure}");
+            assert!(decoded.sum(&kind, culprit) > 0, "{kind}");
+            let top = go(&["-top", &format!("-sample_index={kind}")], packed);
+            assert!(top.contains(&format!("Type: {kind}\n")), "{top}");
+            let mut rows = top.lines().skip_while(|line| !line.contains("cum%")).skip(1);
+            let first = rows.next().and_then(|row| row.split_whitespace().last());
+            assert!(figure == "objects" || first == Some(culprit), "{top}");
+        }
+    }
+}
+
 #[test]
 fn each_view_has_its_culprit_first() {
     if !is_masu() {
@@ -134,7 +159,9 @@ fn each_view_has_its_culprit_first() {
         let timeline = page.find("class='memory'").expect("a timeline");
         assert!(page[timeline..].contains("fragment") && page.contains("highest seen"), "{page}");
     }
-    assert_eq!(fs::read(pprof).expect("written")[..2], [0x1f, 0x8b]);
+    let own = fs::read_link(format!("/proc/{}/exe", sites.id())).expect("it runs");
+    let own = own.file_name().expect("a file").to_string_lossy().into_owned();
+    readers_have_every_view(&fs::read(pprof).expect("written"), &own);
     assert_eq!(sites.rate(), 0);
 
     // The retained bytes add up to the free bytes that `masu explain` shows.

@@ -3,7 +3,7 @@
 
 mod client;
 mod observe;
-mod pprof;
+mod own;
 mod profiles;
 mod prometheus;
 

@@ -3,16 +3,15 @@
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use masu_inspect::account;
-use masu_tests::{Compile, Program, is_masu, library, scratch};
+use masu_tests::pprof::{Decoded, go};
+use masu_tests::{Compile, Program, is_masu, library};
 
 use crate::client::{Client, Running, exporter, get, masu};
 use crate::fleet;
-use crate::pprof::Decoded;
 
 /// A program with two hundred places that allocate, already at work.
 fn sites(conf: &str) -> (Running, Program) {
@@ -57,27 +56,6 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What `go tool pprof` makes of a profile, which it checks first.
-fn go(options: &[&str], packed: &[u8]) -> String {
-    // The first call builds pprof, in a minute of processor time; two at once would both build it.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = scratch();
-    let file = place.path().join("heap.pb.gz");
-    fs::write(&file, packed).expect("written");
-    let mut command = Command::new("go");
-    command
-        .args(["tool", "pprof", "-symbolize=none"])
-        .args(options)
-        .arg(&file)
-        // pprof needs no settings, but Go keeps its builds in the user's cache.
-        .env("XDG_CONFIG_HOME", place.path());
-    let out = command.stdin(Stdio::null()).output().expect("go is installed: tests/install-tools");
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{said}");
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
 #[test]
 fn a_profile_is_right_and_metrics_are_served_meanwhile() {
     if !is_masu() {
@@ -99,12 +77,12 @@ fn a_profile_is_right_and_metrics_are_served_meanwhile() {
         is_meanwhile.then_some(answer)
     });
     let answer = answer.expect("metrics waited for a profile");
-    let profile = Decoded::of(&answer.body);
+    let profile = Decoded::for_collectors(&answer.body);
     assert_eq!((&*profile.default, profile.period), ("inuse_space", 16 << 10));
     // Alloy has room for no more.
     let types = ["alloc_objects", "alloc_space", "inuse_objects", "inuse_space"];
     assert_eq!(profile.types, types);
-    assert!(profile.mappings[0].ends_with(&*own_file(&process)), "{:?}", profile.mappings);
+    profile.names_files(&own_file(&process));
     // Leaked memory is in use; what was freed again was only allocated.
     let sum = |kind, name: &str| profile.sum(kind, name);
     let leaked = (sum("alloc_space", "leak"), sum("inuse_space", "leak"));
@@ -151,7 +129,7 @@ fn requests_that_overlap_share_the_sampling() {
     let answers = [first, delta.join().expect("an answer"), second.join().expect("an answer")];
     let [_, delta, all] = answers.map(|answer| {
         assert_eq!(answer.status, 200, "{}", answer.text());
-        Decoded::of(&answer.body)
+        Decoded::for_collectors(&answer.body)
     });
     // Memory allocated before the request is not in its difference.
     let (cached, whole) = (delta.sum("alloc_space", "cached"), all.sum("alloc_space", "cached"));
@@ -177,7 +155,7 @@ fn what_the_program_samples_itself_is_there_at_once() {
         (start.elapsed() < Duration::from_secs(4)).then_some(answer)
     });
     let answer = at_once.expect("it was sampled");
-    let profile = Decoded::of(&answer.body);
+    let profile = Decoded::for_collectors(&answer.body);
     assert_eq!((profile.period, rate(&process)), (8 << 10, 8 << 10));
     assert!(profile.sum("alloc_space", "cached") > 10 << 20);
 }
@@ -192,7 +170,7 @@ fn a_process_that_does_nothing_has_an_empty_profile() {
     let (_exporter, address) = exporter(&[]);
     let answer = get(&address, &format!("/{}/debug/pprof/heap?seconds=1", process.id()));
     assert_eq!(answer.status, 200, "{}", answer.text());
-    let profile = Decoded::of(&answer.body);
+    let profile = Decoded::for_collectors(&answer.body);
     assert!(profile.samples.is_empty() && profile.mappings.len() > 2);
     go(&["-raw"], &answer.body);
 }
@@ -234,7 +212,7 @@ fn an_exporter_that_is_stopped_leaves_no_process_sampling() {
     assert_eq!(rate(&process), 0);
     // The client gets what was read until then.
     let answer = asks.join().expect("an answer");
-    assert!(Decoded::of(&answer.body).sum("alloc_space", "leak") > 0);
+    assert!(Decoded::for_collectors(&answer.body).sum("alloc_space", "leak") > 0);
 }
 
 #[test]

@@ -1,23 +1,44 @@
 //! Reads a profile as strictly as any reader: every number refers to something, and no id is zero.
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
+
+use crate::scratch;
 
 /// A sample: its functions, innermost first, and its values.
 pub struct Sample {
+    /// The functions.
     pub functions: Vec<String>,
+    /// A value for each type.
     pub values: Vec<i64>,
+}
+
+/// A mapping of a file's code.
+pub struct Mapping {
+    /// The file.
+    pub file: String,
+    /// The file's build ID in hexadecimal; empty if it has none.
+    pub build_id: String,
 }
 
 /// A profile with every number resolved.
 pub struct Decoded {
+    /// The sample types.
     pub types: Vec<String>,
+    /// The samples.
     pub samples: Vec<Sample>,
-    pub mappings: Vec<String>,
+    /// The mappings, the program's own first.
+    pub mappings: Vec<Mapping>,
+    /// Bytes between two samples.
     pub period: u64,
+    /// The type that is shown first.
     pub default: String,
+    /// The nanoseconds that it is of.
+    pub duration: u64,
 }
 
 /// A field of a message.
@@ -103,7 +124,35 @@ fn unpacked(packed: &[u8]) -> Vec<u8> {
     out.stdout
 }
 
+/// What `go tool pprof` makes of a profile, which it checks first.
+///
+/// # Panics
+/// It cannot read the profile, or there is no Go.
+pub fn go(options: &[&str], packed: &[u8]) -> String {
+    // The first call builds pprof, in a minute of processor time; two at once would both build it.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = scratch();
+    let file = place.path().join("heap.pb.gz");
+    fs::write(&file, packed).expect("written");
+    let mut command = Command::new("go");
+    command
+        .args(["tool", "pprof", "-symbolize=none"])
+        .args(options)
+        .arg(&file)
+        // pprof needs no settings, but Go keeps its builds in the user's cache.
+        .env("XDG_CONFIG_HOME", place.path());
+    let out = command.stdin(Stdio::null()).output().expect("go is installed: tests/install-tools");
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{said}");
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
 impl Decoded {
+    /// Decodes a file.
+    ///
+    /// # Panics
+    /// A reader would refuse it.
     pub fn of(packed: &[u8]) -> Decoded {
         let bytes = unpacked(packed);
         let file = Message::of(&bytes);
@@ -145,16 +194,45 @@ impl Decoded {
             let functions = sample.packed(1).iter().flat_map(|id| frames[id].clone()).collect();
             Sample { functions, values }
         });
-        // Of this moment: Pyroscope refuses old ones, and Parca takes one with a duration for a difference.
         let now = UNIX_EPOCH.elapsed().expect("after 1970").as_nanos();
         let age = now.saturating_sub(file.number(9).into());
-        assert!(age < 60_000_000_000 && file.number(10) == 0, "{age} ns old");
+        assert!(age < 60_000_000_000, "{age} ns old");
+        let mapping = |mapping: Message| Mapping {
+            file: string(mapping.number(5)),
+            build_id: string(mapping.number(6)),
+        };
         Decoded {
             samples: samples.collect(),
-            mappings: file.all(3).map(|m| string(Message::of(m).number(5))).collect(),
+            mappings: file.all(3).map(Message::of).map(mapping).collect(),
+            duration: file.number(10),
             period: file.number(12),
             default: string(file.number(14)),
             types,
+        }
+    }
+
+    /// One that a collector has asked for: of this moment, for Pyroscope refuses old ones, and Parca takes one with a
+    /// duration for a difference.
+    ///
+    /// # Panics
+    /// A reader would refuse it.
+    pub fn for_collectors(packed: &[u8]) -> Decoded {
+        let decoded = Decoded::of(packed);
+        assert_eq!(decoded.duration, 0);
+        decoded
+    }
+
+    /// Panics unless the profile shows where the code of a program and of its C library is, by files and their build
+    /// IDs, which symbol servers go by.
+    pub fn names_files(&self, program: &str) {
+        let id = |file: &str| {
+            let found = self.mappings.iter().find(|mapping| mapping.file.ends_with(file));
+            &*found.unwrap_or_else(|| panic!("{file} is not among the mappings")).build_id
+        };
+        assert!(self.mappings[0].file.ends_with(program), "{}", self.mappings[0].file);
+        for id in [id(program), id("/libc.so.6")] {
+            let is_hexadecimal = id.bytes().all(|byte| byte.is_ascii_hexdigit());
+            assert!(id.len() == 40 && is_hexadecimal, "a build ID: {id:?}");
         }
     }
 
