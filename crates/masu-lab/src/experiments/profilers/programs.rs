@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use masu_bench::work;
 
@@ -67,7 +68,7 @@ pub fn all(only: &[String], place: &Path) -> Result<Vec<Program>> {
     }
     let script = place.join("work.py");
     fs::write(&script, SCRIPT)?;
-    let command = vec!["python3".to_owned(), script.to_string_lossy().into_owned()];
+    let command = vec![interpreter()?, script.to_string_lossy().into_owned()];
     programs.push(Program { name: PYTHON, one_thread: true, command, has_shares: false });
     let known = || programs.iter().map(|it| it.name).collect::<Vec<_>>().join(", ");
     for name in only {
@@ -75,6 +76,15 @@ pub fn all(only: &[String], place: &Path) -> Result<Vec<Program>> {
     }
     programs.retain(|it| only.is_empty() || only.iter().any(|name| name == it.name));
     Ok(programs)
+}
+
+/// The Python itself: what the path has by its name may be a script that starts it, which profilers and callgrind would
+/// follow in its place.
+fn interpreter() -> Result<String> {
+    let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
+    let output = output.context("cannot start python3")?;
+    ensure!(output.status.success(), "python3: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
 /// What runs a workload, but for the share of its work.
