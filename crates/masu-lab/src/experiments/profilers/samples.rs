@@ -1,8 +1,8 @@
 //! How many samples a run took, and how many it would have taken without a pace.
 //!
 //! masu's profile says how many samples each place has, and estimates without bias how many blocks of which sizes it
-//! has allocated. A block of `s` bytes is a sample with probability 1 − e^(−s / rate) at a fixed rate, which gives the
-//! number that was asked for. jemalloc's profile of everything allocated has plain numbers of samples.
+//! has allocated. A block with room for `s` bytes is a sample with probability 1 − e^(−s / rate) at a fixed rate, which
+//! gives the number that was asked for. jemalloc's profile of everything allocated has plain numbers of samples.
 
 use std::path::Path;
 use std::{fs, io};
@@ -10,7 +10,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use masu_profile::Profile;
+use masu_profile::{Amount, Profile};
 
 /// The samples of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -19,7 +19,7 @@ pub struct Samples {
     pub taken: f64,
     /// Those that a sampler without a pace takes on average.
     pub asked: f64,
-    /// Bytes allocated.
+    /// Bytes that the allocated blocks have room for.
     pub bytes: f64,
 }
 
@@ -29,9 +29,11 @@ impl Samples {
         let mut samples = Samples { taken: profile.dropped as f64, asked: 0.0, bytes: 0.0 };
         for place in &profile.places {
             samples.taken += place.samples as f64;
-            samples.bytes += place.allocated.bytes;
-            let size = place.allocated.bytes / place.allocated.objects.max(1.0);
-            samples.asked -= place.allocated.objects * (-size / rate as f64).exp_m1();
+            let Amount { objects, bytes } = place.allocated;
+            // Small blocks have exactly so much room, and larger ones hardly more than was requested.
+            let size = (bytes / objects.max(1.0)).max(place.size as f64);
+            samples.bytes += objects * size;
+            samples.asked -= objects * (-size / rate as f64).exp_m1();
         }
         samples
     }
@@ -74,7 +76,7 @@ fn accumulated(text: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use masu_profile::{Amount, Place};
+    use masu_profile::Place;
 
     use super::*;
 
@@ -85,7 +87,7 @@ mod tests {
     #[test]
     fn small_blocks_are_asked_for_by_their_bytes_and_large_ones_by_their_number() {
         let rate = 512 << 10;
-        let small = place(50, 1e6, 64e6);
+        let small = Place { size: 64, ..place(50, 1e6, 50e6) };
         let large = place(3, 3.0, 3.0 * f64::from(64 << 20));
         let of = |places: Vec<Place>| Samples::of(&Profile { places, ..Profile::default() }, rate);
         let samples = of(vec![small.clone()]);
