@@ -8,23 +8,26 @@
 //! Run::program(&program).run().success();
 //! ```
 //!
-//! Four environment variables steer every test:
+//! Six environment variables steer every test:
 //!
 //! | variable | meaning |
 //! |---|---|
 //! | `MASU_LIB` | the library to preload; default `target/release/libmasu.so`; `none` runs on the system's own malloc, which validates the tests themselves |
 //! | `MASU_TEST_LONG=1` | the long variants (minutes instead of seconds) |
 //! | `MASU_TEST_PATIENCE=4` | multiplies the time limits of programs, for a machine that is slow or busy |
+//! | `MASU_TEST_ALL=1` | nothing may be left out |
+//! | `MASU_TEST_LEFT_OUT` | a file that gets a line about each part that is left out |
 //! | `CC`, `CXX` | the compilers; default `gcc` and `g++` |
 //!
 //! Everything else, `MASU_CONF` included, reaches the programs unchanged, so that a suite can be run again under
 //! another configuration.
 //!
-//! A test that lacks a tool fails and names it; `tests/install-tools` installs
-//! them all. No test passes by not running.
+//! A test that lacks a tool fails and names it; `tests/install-tools` installs them. A part that few machines can run is
+//! [left out](left_out()) by name: no test passes silently by not running.
 
 mod cases;
 mod compile;
+mod left_out;
 mod library;
 pub mod pprof;
 mod run;
@@ -32,6 +35,7 @@ pub mod running;
 
 pub use cases::{case, case_list, check_case, check_case_list, check_each_case, check_offered};
 pub use compile::{Compile, Program};
+pub use left_out::{left_out, optional_tool};
 pub use library::{LARGEST_LIBRARY, archive, is_masu, library, preload};
 pub use run::{Outcome, Run};
 
@@ -128,8 +132,11 @@ pub fn tool(name: &str) -> PathBuf {
     if name.contains('/') && Path::new(name).is_file() {
         return PathBuf::from(name);
     }
+    in_path(name).unwrap_or_else(|| panic!("missing tool `{name}`: run tests/install-tools"))
+}
+
+fn in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
         .map(|dir| dir.join(name))
         .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("missing tool `{name}`: run tests/install-tools"))
 }

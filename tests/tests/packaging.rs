@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use masu_tests::{archive, is_masu, library, scratch, source, tool, workspace};
+use masu_tests::{archive, is_masu, library, optional_tool, scratch, source, tool, workspace};
 
 /// An installation in a separate directory; for other allocators `None`, and a message.
 fn installed() -> Option<&'static Path> {
@@ -265,17 +265,15 @@ fn the_page_on_cxx_is_true() {
 #[test]
 fn the_page_on_swift_is_true() {
     let Some(place) = installed() else { return };
-    if Command::new("swiftc").arg("--version").output().is_err() {
-        println!("Swift is left out: apt-get install swiftlang, on Debian 13 or later");
-        return;
-    }
+    // Debian 13 has it (swiftlang).
+    let Some(swiftc) = optional_tool("swiftc", "the page on Swift") else { return };
     let directory = scratch();
     let program = listings("languages.md", "swift").remove(0);
     let said = program.lines().filter_map(|line| Some(line.rsplit_once("    // ")?.1));
     let said: Vec<_> = said.collect();
     assert_eq!(said.len(), 3, "{program}");
     fs::write(directory.path().join("main.swift"), &program).expect("written");
-    let mut compile = Command::new("swiftc");
+    let mut compile = Command::new(swiftc);
     compile.args(["-O", "main.swift"]).current_dir(&directory);
     succeed(compile.args(pkg_config(place, &["--cflags", "--libs", "masu"])));
     let mut run = Command::new(directory.path().join("main"));
@@ -288,8 +286,8 @@ fn the_page_on_swift_is_true() {
 #[test]
 fn the_page_on_zig_is_true() {
     let Some(place) = installed() else { return };
-    if Command::new("zig").arg("version").output().is_err() {
-        println!("Zig is left out: pip install ziglang, with the package's directory in PATH");
+    // PyPI has it (ziglang), in the package's directory.
+    if optional_tool("zig", "the page on Zig").is_none() {
         return;
     }
     let directory = scratch();

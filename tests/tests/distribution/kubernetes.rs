@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use masu_tests::{scratch, tool, workspace};
+use masu_tests::{optional_tool, scratch, tool, workspace};
 use serde_json::{Value, json};
 
 use crate::{output, packages, succeed, text};
@@ -25,15 +25,8 @@ fn yaml(file: &Path) -> Value {
 
 /// What the schemas say about a file: they know every field there is, and no other.
 fn validate(file: &Path) -> Option<Output> {
-    let mut validate = Command::new("kubernetes-validate");
-    if validate.arg("--version").output().is_err() {
-        println!(
-            "kubernetes-validate is not installed; {} was not held to a schema",
-            file.display()
-        );
-        return None;
-    }
-    Some(output(Command::new("kubernetes-validate").arg("--strict").arg(file)))
+    let validate = optional_tool("kubernetes-validate", "the schemas of Kubernetes")?;
+    Some(output(Command::new(validate).arg("--strict").arg(file)))
 }
 
 /// A deployment in which the container `app` runs on masu, whatever else it contains.
@@ -129,8 +122,7 @@ spec:
 
 #[test]
 fn the_component_adds_masu_and_keeps_the_rest() {
-    if Command::new("kustomize").arg("version").output().is_err() {
-        println!("kustomize is not installed; its component was only read");
+    if optional_tool("kustomize", "the component for Kustomize, which is only read").is_none() {
         assert_eq!(yaml(&shipped("kustomize/kustomization.yaml"))["kind"], "Component");
         return is_on_masu(&yaml(&shipped("kustomize/preload.yaml")));
     }
@@ -181,8 +173,7 @@ fn the_component_adds_masu_and_keeps_the_rest() {
 #[test]
 fn the_pieces_for_helm_are_the_deployments() {
     let pieces = fs::read_to_string(shipped("helm/_masu.tpl")).expect("the pieces");
-    if Command::new("helm").arg("version").output().is_err() {
-        println!("helm is not installed; its pieces were only compared");
+    if optional_tool("helm", "the pieces for Helm, which are only compared").is_none() {
         let deployment = yaml(&shipped("deployment.yaml"));
         let pod = &deployment["spec"]["template"]["spec"];
         let place = scratch();

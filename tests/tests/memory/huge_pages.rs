@@ -3,15 +3,15 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use masu_tests::is_masu;
+use masu_tests::{is_masu, left_out};
 
 use crate::figures::{Bytes, MIB, Memory};
 use crate::probe::{On, PATIENCE, Probe};
 
-/// Whether the machine gives huge pages on request, and masu is tested.
+/// Whether the machine gives huge pages on request.
 fn are_given() -> bool {
     let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    is_masu() && modes.is_ok_and(|modes| !modes.contains("[never]"))
+    modes.is_ok_and(|modes| !modes.contains("[never]"))
 }
 
 #[test]
@@ -27,8 +27,11 @@ fn a_growing_heap_has_huge_pages_from_the_size_on_that_is_asked_for() {
         probe.finish();
         huge
     };
+    if !is_masu() {
+        return;
+    }
     if !are_given() || huge("huge_pages_from:0") == 0 {
-        println!("no huge pages on this machine");
+        left_out("huge pages of a growing heap", "this machine gave none");
         return;
     }
     assert_eq!(huge("policy:default"), 0);
@@ -43,7 +46,11 @@ fn a_growing_heap_has_huge_pages_from_the_size_on_that_is_asked_for() {
 /// What a heap that has aged uses: when filled, when it has rested, and when filled again, where the program waits.
 /// `None` if this machine gives no huge pages, or another allocator is tested.
 fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
+    if !is_masu() {
+        return None;
+    }
     if !are_given() {
+        left_out("huge pages of an aged heap", "this machine gives none");
         return None;
     }
     let mut probe = Probe::start(
@@ -61,7 +68,7 @@ fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
     let refilled = probe.memory();
     // Of 192 MiB, the first 32 never use any; and after a slow one there are none for a while.
     if filled.huge < 48 * MIB {
-        println!("no huge pages on this machine: {}", Bytes(filled.huge));
+        left_out("huge pages of an aged heap", &format!("it got {}", Bytes(filled.huge)));
         return None;
     }
     assert!(rested.huge < filled.huge / 2, "the case is none: {rested:?} of {filled:?}");

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use masu_tests::running::command;
-use masu_tests::{is_masu, library, scratch};
+use masu_tests::{is_masu, left_out, library, scratch};
 
 /// Profiles an engine that runs a script, and expects a stack with all these names.
 #[track_caller]
@@ -57,7 +57,7 @@ fn python_has_names() {
     const SCRIPT: &str = "kept = []\ndef inner():\n    return [bytearray(2000) for _ in range(500)]\n\
         def outer():\n    kept.append(inner())\nfor _ in range(40): outer()\n";
     let Some(python) = python_with_perf() else {
-        println!("python3 -X perf is left out: no Python here is 3.12 or later");
+        left_out("names of Python's functions in a profile", "no Python here is 3.12 or later");
         return;
     };
     println!("{}", python.display());
