@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, Run, library, scratch};
+use masu_tests::{Compile, Program, Run, left_out, library, scratch};
 
 /// A use of a system call, and how it fails.
 struct Refused {
@@ -112,6 +112,47 @@ fn masu_goes_on_whatever_the_kernel_lacks() {
     }
 }
 
+/// Where the kernel makes no split huge page whole (Linux before 6.1, and filters), they stay split, and masu asks once.
+#[test]
+fn masu_goes_on_with_split_huge_pages() {
+    let Some(library) = library() else { return };
+    let aged = Compile::c("c/check_main.c").file("c/split.c").build();
+    let preload = format!("LD_PRELOAD={}", library.display());
+    // Every line in which masu asks for it.
+    let asked = |error: Option<i32>| -> Vec<String> {
+        let directory = scratch();
+        let log = directory.path().join("log");
+        let (path, conf) = (log.to_string_lossy(), "MASU_CONF=decay:200ms,background_thread:on");
+        let words = ["-f", "-qq", "-e", "trace=madvise", "-o", &path, "-E", &preload, "-E", conf];
+        let mut run = Run::program(&aged).bare();
+        if let Some(error) = error {
+            let call = ("madvise", libc::SYS_madvise);
+            let argument = (2, u32::MAX, libc::MADV_COLLAPSE as u32);
+            run = Refused { asked: "", call, argument, error, conf: "" }.on(run);
+        }
+        let outcome = run.through("strace", &words).timeout(Duration::from_secs(180)).run();
+        assert!(outcome.status.success(), "{error:?}: {}", outcome.describe());
+        let log = fs::read_to_string(&log).expect("strace wrote its log");
+        log.lines().filter(|line| line.contains("MADV_COLLAPSE")).map(str::to_owned).collect()
+    };
+    // After one that took long, as on a busy machine, a process requests no huge pages for a while.
+    let Some(whole) = (0..5).map(|_| asked(None)).find(|lines| !lines.is_empty()) else {
+        left_out("huge pages that are not made whole", "this machine gave none");
+        return;
+    };
+    if whole[0].contains(" = -1 ") {
+        left_out("huge pages that are not made whole", "this kernel never makes them so");
+        return;
+    }
+    assert!(whole[1..].iter().any(|line| line.ends_with(" = 0")), "{whole:#?}");
+    for error in [libc::EINVAL, libc::EPERM, libc::ENOSYS] {
+        let Some(lines) = (0..5).map(|_| asked(Some(error))).find(|lines| !lines.is_empty()) else {
+            panic!("{error}: never asked");
+        };
+        assert!(lines.len() == 1 && lines[0].contains(" = -1 E"), "{error}: {lines:#?}");
+    }
+}
+
 /// What masu never asks for: kernels and filters need not have it.
 #[test]
 fn masu_never_asks_for_what_is_newer_than_it_needs() {
@@ -125,7 +166,7 @@ fn masu_never_asks_for_what_is_newer_than_it_needs() {
     assert!(outcome.status.success(), "{}", outcome.describe());
     let log = fs::read_to_string(&log).expect("strace wrote its log");
     assert!(log.contains("MADV_DONTNEED"), "{log}");
-    for name in ["MADV_COLD", "MADV_PAGEOUT", "MADV_COLLAPSE", "userfaultfd", "io_uring"] {
+    for name in ["MADV_COLD", "MADV_PAGEOUT", "userfaultfd", "io_uring"] {
         assert!(!log.contains(name), "{name}");
     }
 }
