@@ -4,6 +4,7 @@
 //! - `image`: a root file system to change and throw away.
 //! - `dockerfile`: Dockerfiles, executed instruction by instruction in such images.
 
+mod bill;
 mod containers;
 mod debian;
 mod dockerfile;
@@ -11,8 +12,10 @@ mod gem;
 mod image;
 mod kubernetes;
 mod make;
+mod nix;
 mod node;
 mod recipes;
+mod recipes_built;
 mod tarball;
 mod wheel;
 
