@@ -338,6 +338,11 @@ fn paths_that_are_hidden_are_those_nearest_to_the_library() {
         let said = machine.unit(&["--print", "nginx"], if hidden_by.is_some() { 125 } else { 0 });
         assert!(said.contains(hidden_by.unwrap_or("LD_PRELOAD=")), "{lines}: {said}");
     }
+    // As Debian's redis has it, under which /usr/local is no place for a library.
+    let text = "[Service]\nNoExecPaths=/\nExecPaths=/usr/bin/nginx /usr/lib -/lib\n";
+    fs::write(&override_file, text).unwrap();
+    let said = machine.unit(&["--print", "nginx"], 125);
+    assert!(said.contains("\n  name a copy below /usr/lib or /lib with --lib\n"), "{said}");
 }
 
 /// systemd reads the drop-ins of all names of a service.

@@ -17,6 +17,7 @@ mod node;
 mod recipes;
 mod recipes_built;
 mod tarball;
+mod units;
 mod wheel;
 
 use std::path::{Path, PathBuf};

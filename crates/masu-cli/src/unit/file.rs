@@ -178,7 +178,7 @@ impl Service {
             let library = library.display();
             let cannot = if what == "NoExecPaths" { "may not run code of" } else { "does not see" };
             Err(Failure::new(REFUSED, format!("{} {cannot} {library}: {what} is set", self.name))
-                .remedy("install masu below /usr or /usr/local, or name a copy there with --lib"))
+                .remedy(self.place_for_a_copy(what)))
         };
         for (key, places) in [
             ("ProtectHome", &["/home", "/root", "/run/user"][..]),
@@ -206,6 +206,27 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    /// Returns what to do about a setting that hides the library.
+    fn place_for_a_copy(&self, hidden_by: &str) -> String {
+        let is_for_libraries =
+            |path: &str| path.split('/').any(|part| part == "lib" || part == "lib64");
+        let mut places: Vec<String> = Vec::new();
+        for value in self.values("ExecPaths").filter(|_| hidden_by == "NoExecPaths") {
+            // An empty value takes the others back.
+            if value.is_empty() {
+                places.clear();
+            }
+            let paths = words(value).into_iter().filter(|path| is_for_libraries(path));
+            places.extend(paths.map(|path| path.trim_start_matches(['-', '+']).to_owned()));
+        }
+        match &places[..] {
+            [] => {
+                "install masu below /usr or /usr/local, or name a copy there with --lib".to_owned()
+            }
+            places => format!("name a copy below {} with --lib", places.join(" or ")),
+        }
     }
 
     /// Returns how deep the deepest directory above a file is that a list of paths has; 0 if it has none.
