@@ -10,7 +10,7 @@ use masu_tests::{scratch, tool, workspace};
 
 use crate::{Made, once, output, package, script, succeed, text};
 
-static MADE: Made = LazyLock::new(|| once(gem));
+pub(crate) static GEM: Made = LazyLock::new(|| once(gem));
 
 /// The gem in `place`.
 fn gem(place: &Path, from: &Path) -> std::path::PathBuf {
@@ -23,7 +23,7 @@ fn gem(place: &Path, from: &Path) -> std::path::PathBuf {
 
 #[test]
 fn installed_from_its_file_it_serves_ruby_and_goes_again() {
-    let Some((_, gem)) = &*MADE else { return };
+    let Some((_, gem)) = &*GEM else { return };
     let place = scratch();
     let home = place.path().join("home");
     let of_home = |name: &str| {
@@ -70,7 +70,7 @@ fn installed_from_its_file_it_serves_ruby_and_goes_again() {
 #[test]
 fn the_same_build_gives_the_same_gem() {
     let again = once(gem);
-    let (Some((_, one)), Some((_, other))) = (&*MADE, &again) else { return };
+    let (Some((_, one)), Some((_, other))) = (&*GEM, &again) else { return };
     assert!(std::fs::read(one).unwrap() == std::fs::read(other).unwrap());
 }
 
