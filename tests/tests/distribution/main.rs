@@ -14,6 +14,7 @@ mod kubernetes;
 mod make;
 mod nix;
 mod node;
+mod passenger;
 mod rails;
 mod recipes;
 mod recipes_built;
