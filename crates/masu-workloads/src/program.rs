@@ -6,6 +6,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt;
 use std::process::ExitCode;
 
 use crate::aging;
@@ -23,6 +24,12 @@ pub fn main() -> ExitCode {
         && verb == "launch"
     {
         return launch::launch(report, preload, program, rest);
+    }
+    if let [help] = arguments.as_slice()
+        && (help == "--help" || help == "-h")
+    {
+        print!("{Usage}");
+        return ExitCode::SUCCESS;
     }
     let arguments: Vec<&str> = arguments.iter().map(|word| word.to_str().unwrap_or("?")).collect();
     let probe = Probe::of_this_process();
@@ -119,13 +126,21 @@ fn pairs(subject: &str, shape: &str, size: &str, batches: &str) -> ExitCode {
     }
 }
 
-fn usage() -> ExitCode {
-    eprintln!("usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES");
-    eprintln!("       masu-work age MIB CYCLES SECONDS");
-    eprintln!("       masu-work run WORKLOAD [SEED SCALE [threads=N] [sizes=F] [live=F]]");
-    eprintln!("       masu-work launch REPORT LIBRARY PROGRAM NAME ARGUMENTS…");
-    for workload in ALL {
-        eprintln!("  {:<12} {}", workload.name, workload.about);
+/// What the command line may say.
+struct Usage;
+
+impl fmt::Display for Usage {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(to, "usage: masu-work probe | touch MIB | pairs process|null SHAPE SIZE BATCHES")?;
+        writeln!(to, "       masu-work age MIB CYCLES SECONDS")?;
+        writeln!(to, "       masu-work run WORKLOAD [SEED SCALE [threads=N] [sizes=F] [live=F]]")?;
+        writeln!(to, "       masu-work launch REPORT LIBRARY PROGRAM NAME ARGUMENTS…")?;
+        ALL.iter()
+            .try_for_each(|workload| writeln!(to, "  {:<12} {}", workload.name, workload.about))
     }
+}
+
+fn usage() -> ExitCode {
+    eprint!("{Usage}");
     ExitCode::from(2)
 }
