@@ -29,6 +29,7 @@ mod cases;
 mod compile;
 mod left_out;
 mod library;
+pub mod pages;
 pub mod pprof;
 mod run;
 pub mod running;

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use masu_tests::{archive, is_masu, library, optional_tool, scratch, source, tool, workspace};
+use masu_tests::{
+    archive, is_masu, library, optional_tool, pages, scratch, source, tool, workspace,
+};
 
 /// An installation in a separate directory; for other allocators `None`, and a message.
 fn installed() -> Option<&'static Path> {
@@ -236,10 +238,8 @@ fn plain_names_may_be_macros_for_those_of_a_private_copy() {
 
 /// The blocks of a documentation page in this language.
 fn listings(page: &str, language: &str) -> Vec<String> {
-    let text = fs::read_to_string(workspace().join("docs").join(page)).expect(page);
-    let fence = format!("```{language}\n");
-    let blocks = text.split(&fence).skip(1);
-    blocks.map(|rest| rest.split("```").next().expect("an end").to_owned()).collect()
+    let blocks = pages::blocks(&format!("docs/{page}")).into_iter();
+    blocks.filter(|block| block.language == language).map(|block| block.text).collect()
 }
 
 /// The page's program, built by the page's CMake, says what the page says; with the archive too.

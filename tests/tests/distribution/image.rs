@@ -83,7 +83,7 @@ impl Image {
              mount --bind /dev \"$root/dev\"; shift; {script}"
         );
         let mut command = Command::new("timeout");
-        command.args(["60", "unshare", "--mount", "sh", "-c", &script, "sh"]);
+        command.args(["300", "unshare", "--mount", "sh", "-c", &script, "sh"]);
         command.arg(self.place.path());
         command
     }

@@ -14,6 +14,7 @@ mod kubernetes;
 mod make;
 mod nix;
 mod node;
+mod pages;
 mod passenger;
 mod rails;
 mod recipes;

@@ -150,7 +150,7 @@ fn without_a_build_make_install_says_what_to_do() {
 
 /// Runs a script as root of a separate machine: its /etc and /usr/local are not this machine's. `None` where that is
 /// not allowed.
-fn on_another_machine(script: &str) -> Option<String> {
+pub fn on_another_machine(script: &str) -> Option<String> {
     let place = scratch();
     let enter = "mount --make-rprivate / && mount -t tmpfs none /usr/local && mkdir /usr/local/.e /usr/local/.w && \
                  mount -t overlay none -o lowerdir=/etc,upperdir=/usr/local/.e,workdir=/usr/local/.w /etc";
