@@ -211,7 +211,28 @@ fn what_install_sh_cannot_do_it_says() {
     }
 }
 
-/// Two clones in different directories give the same files, byte for byte, which keep their promises.
+/// What the files of a tarball promise, on whichever machine: one library and one command for every C library, and names
+/// with the version that programs linked with the library ask for.
+fn keeps_its_promises(here: &Path, machine: &str) {
+    for file in ["bin/masu", "lib/libmasu.so.0"] {
+        let file = here.join(file);
+        assert_eq!(glibc(&file), [], "{}", file.display());
+        let said = succeed(Command::new(tool("readelf")).arg("-hldW").arg(&file));
+        let line = said.lines().find(|line| line.contains("Machine:")).expect("a machine");
+        assert!(line.replace('-', "_").to_lowercase().contains(machine), "{line}");
+        assert!(!said.contains("(NEEDED)") && !said.contains("INTERP"), "{said}");
+        let soname = said.contains("Library soname: [libmasu.so.0]");
+        assert_eq!(soname, file.ends_with("libmasu.so.0"), "{said}");
+    }
+    let symbols = succeed(
+        Command::new(tool("readelf")).args(["--dyn-syms", "-W"]).arg(here.join("lib/libmasu.so.0")),
+    );
+    for name in [" malloc\n", " mallocx@@MASU_0.1\n", " masu_set_limits@@MASU_0.1\n"] {
+        assert!(symbols.contains(name), "{machine}: no {name}");
+    }
+}
+
+/// Two clones in different directories give the same files, byte for byte, which keep their promises, for both machines.
 #[test]
 fn a_release_is_the_same_wherever_it_is_made() {
     if !long() || built().is_none() {
@@ -223,14 +244,27 @@ fn a_release_is_the_same_wherever_it_is_made() {
     succeed(Command::new("git").args(["clone", "-q"]).arg(workspace()).arg(&clone));
     let mut make = Command::new(clone.join("packaging/release"));
     make.env_remove("DEBFULLNAME").env_remove("DEBEMAIL").arg("--check");
-    succeed(make.arg("--out").arg(&out).args(["--machine", std::env::consts::ARCH]));
+    succeed(make.arg("--out").arg(&out).args(["--machine", "x86_64", "--machine", "aarch64"]));
     let sums = fs::read_to_string(out.join("SHA256SUMS")).expect("sums");
-    for part in ["-linux.tar.gz", ".whl", ".gem", ".tgz", ".cdx.json", "libmasu0_"] {
+    for part in [
+        "-x86_64-linux.tar.gz",
+        "-aarch64-linux.tar.gz",
+        "_x86_64.whl",
+        "_aarch64.whl",
+        "_amd64.deb",
+        "_arm64.deb",
+        ".gem",
+        ".tgz",
+        ".cdx.json",
+    ] {
         assert!(sums.contains(part), "no {part} in {sums}");
     }
-    let here = unpacked(place.path(), &package(&out, "masu-", "-linux.tar.gz"));
-    for file in ["bin/masu", "lib/libmasu.so.0"] {
-        assert_eq!(glibc(&here.join(file)), [], "{file}");
+    for machine in ["x86_64", "aarch64"] {
+        let name = format!("-{machine}-linux.tar.gz");
+        let place = scratch();
+        keeps_its_promises(&unpacked(place.path(), &package(&out, "masu-", &name)), machine);
+        let name = format!("{machine}.whl");
+        let wheel = package(&out, "masu-", &name);
+        assert!(wheel.to_string_lossy().contains("manylinux_2_17"), "{}", wheel.display());
     }
-    assert!(package(&out, "masu-", ".whl").to_string_lossy().contains("manylinux_2_17"));
 }
