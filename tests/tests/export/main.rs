@@ -2,6 +2,7 @@
 //! Prometheus, Grafana, systemd and Kubernetes work with it.
 
 mod client;
+mod confined;
 mod observe;
 mod own;
 mod profiles;

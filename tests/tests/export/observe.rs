@@ -6,7 +6,7 @@ use std::process::Command;
 use masu_tests::{optional_tool, scratch, tool, workspace};
 use serde_json::Value;
 
-fn shipped(name: &str) -> String {
+pub fn shipped(name: &str) -> String {
     fs::read_to_string(workspace().join("packaging/observe").join(name)).expect(name)
 }
 
