@@ -1,4 +1,5 @@
-# Builds masu and installs it: the library, its headers, the command, manual pages, completions and documents.
+# Builds masu and installs it: the library, its headers, the command, manual pages, completions, documents, and what
+# belongs to `masu export`.
 #
 #   make
 #   make install [PREFIX=/usr/local] [LIBDIR=$(PREFIX)/lib] [DESTDIR=]
@@ -28,6 +29,9 @@ MASU := $(BUILT)/masu
 # What masu bench measures and traces with.
 PROGRAMS := $(PREFIX)/lib/masu
 COMPLETIONS := $(PREFIX)/share
+# The files for Prometheus, Grafana, systemd and Kubernetes.
+OBSERVE := $(PREFIX)/share/masu/observe
+observe := $(patsubst packaging/observe/%,%,$(shell find packaging/observe -type f))
 library := crates/libmasu/install --prefix '$(PREFIX)' --libdir '$(LIBDIR)' --destdir '$(DESTDIR)'
 
 .PHONY: all install uninstall deb wheel
@@ -46,6 +50,9 @@ install:
 	    install -D -m 644 -t '$(DESTDIR)$(MANDIR)'/man$$section "$$pages"/*.$$section; \
 	done
 	packaging/documents '$(DESTDIR)$(DOCDIR)'
+	set -e; for file in $(observe); do \
+	    install -D -m 644 "packaging/observe/$$file" '$(DESTDIR)$(OBSERVE)'/"$$file"; \
+	done
 	install -d '$(DESTDIR)$(COMPLETIONS)/bash-completion/completions' \
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions' '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d'
 	umask 022; \
@@ -64,6 +71,8 @@ uninstall:
 	    '$(DESTDIR)$(COMPLETIONS)/zsh/site-functions/_masu' \
 	    '$(DESTDIR)$(COMPLETIONS)/fish/vendor_completions.d/masu.fish'
 	packaging/documents --uninstall '$(DESTDIR)$(DOCDIR)'
+	for file in $(observe); do rm -f '$(DESTDIR)$(OBSERVE)'/"$$file"; done
+	rmdir '$(DESTDIR)$(OBSERVE)/kubernetes' '$(DESTDIR)$(OBSERVE)' '$(DESTDIR)$(PREFIX)/share/masu' 2>/dev/null || true
 
 deb:
 	packaging/deb

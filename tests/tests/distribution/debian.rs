@@ -36,6 +36,9 @@ fn installed_they_work_and_purged_they_leave_nothing() {
     {
         assert!(shell(&format!("zcat /usr/share/man/{page}")).contains(".TH"), "{page}");
     }
+    // What belongs to `masu export`, where docs/watch-a-fleet.md says that it is.
+    shell("grep -q '^ExecStart=masu export' /usr/share/masu/observe/masu-export.service");
+    shell("test -f /usr/share/masu/observe/kubernetes/daemonset.yaml");
     let completions = "bash -c '. /usr/share/bash-completion/completions/masu; complete -p masu'";
     assert!(shell(completions).contains("masu"));
 

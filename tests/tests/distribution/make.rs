@@ -58,11 +58,17 @@ fn what_make_installs_works_and_can_be_taken_away() {
         "share/man/man1/masu.1",
         "share/man/man1/masu-run.1",
         "share/man/man7/masu-conf.7",
+        "share/masu/observe/grafana-dashboard.json",
+        "share/masu/observe/kubernetes/daemonset.yaml",
+        "share/masu/observe/masu-export.service",
+        "share/masu/observe/prometheus-rules.yml",
         "share/zsh/site-functions/_masu",
     ] {
         assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
     }
     links_lead_to_files(&prefix.join("share/doc/masu"));
+    let observe = workspace().join("packaging/observe");
+    assert_eq!(files(&prefix.join("share/masu/observe")), files(&observe), "not all of them");
     assert!(files(place.path()).iter().all(|name| name.starts_with(&PREFIX[1..])));
     let mut own = Command::new("find");
     let own = succeed(own.arg(place.path().join("opt")).args(["!", "-perm", "-o=r"]));

@@ -77,6 +77,10 @@ fn installed_from_the_tarball_it_works_and_goes_again() {
         "share/man/man1/masu-run.1",
         "share/man/man3/libmasu.3",
         "share/man/man7/masu-conf.7",
+        "share/masu/observe/grafana-dashboard.json",
+        "share/masu/observe/kubernetes/daemonset.yaml",
+        "share/masu/observe/masu-export.service",
+        "share/masu/observe/prometheus-rules.yml",
         "share/zsh/site-functions/_masu",
     ] {
         assert!(list.iter().any(|other| other == name), "{name} is not among {list:#?}");
