@@ -209,6 +209,44 @@ fn python_with_the_command_as_entry_point() {
     says(&built, &[("LD_PRELOAD", "/usr/lib/libother.so")], &["server on libmasu libother"]);
 }
 
+/// The image of the exporters in Kubernetes: it runs what they run, and the page shows the file.
+#[test]
+fn an_exporter_with_the_debian_packages() {
+    let observe = workspace().join("packaging/observe/kubernetes");
+    let read = |name: &str| fs::read_to_string(observe.join(name)).expect(name);
+    let file = read("export.Dockerfile");
+    let page = fs::read_to_string(workspace().join("docs/watch-a-fleet.md")).expect("the page");
+    assert!(page.contains(&format!("\n{file}```\n")), "the page does not show it as it is");
+    let name = file.split_whitespace().skip_while(|word| *word != "-t").nth(1).expect("a name");
+    let Some(packages) = packages() else { return };
+    let context = context(&[]);
+    let Some(built) = build(&file, context.path(), packages, debian) else { return };
+    let runs = |words: &[&str]| {
+        let mut command = built.image.inside(&search_path());
+        command.args(["timeout", "--preserve-status", "3"]).args(words);
+        let said = succeed(&mut command);
+        assert!(said.starts_with("masu: metrics at http://127.0.0.1:"), "{words:?}: {said}");
+    };
+    // On another port, because the tests run side by side.
+    let default: Vec<String> = ["ENTRYPOINT ", "CMD "]
+        .iter()
+        .flat_map(|word| {
+            let list = file.lines().find_map(|line| line.strip_prefix(word)).expect(word);
+            serde_json::from_str::<Vec<String>>(list).expect("a list")
+        })
+        .map(|word| word.replace("0.0.0.0:9464", "127.0.0.1:0"))
+        .collect();
+    runs(&default.iter().map(String::as_str).collect::<Vec<_>>());
+    for name_of_file in ["daemonset.yaml", "sidecar.yaml"] {
+        let yaml = read(name_of_file);
+        assert!(yaml.contains(&format!("image: {name}\n")), "{name_of_file} does not take {name}");
+        let command = yaml.lines().find_map(|line| line.trim().strip_prefix("command: ["));
+        let command = command.and_then(|line| line.strip_suffix(']')).expect("a command");
+        let command = command.replace(['"', ','], "").replace("$(POD_IP):9464", "127.0.0.1:0");
+        runs(&command.split(' ').collect::<Vec<_>>());
+    }
+}
+
 #[test]
 fn node_with_the_debian_package() {
     let Some(packages) = packages() else { return };

@@ -29,6 +29,19 @@ fn validate(file: &Path) -> Option<Output> {
     Some(output(Command::new(validate).arg("--strict").arg(file)))
 }
 
+/// The schemas accept a file, but not the same file with a misspelt field.
+#[track_caller]
+fn is_valid(file: &Path, field: &str, misspelt: &str) {
+    let Some(said) = validate(file) else { return };
+    assert!(said.status.success(), "{}{}", text(&said.stdout), text(&said.stderr));
+    let place = scratch();
+    let wrong = place.path().join("wrong.yaml");
+    let content = fs::read_to_string(file).expect("text");
+    assert!(content.contains(field), "{} has no {field}", file.display());
+    fs::write(&wrong, content.replace(field, misspelt)).expect("written");
+    assert!(!validate(&wrong).expect("it is installed").status.success(), "{misspelt}");
+}
+
 /// A deployment in which the container `app` runs on masu, whatever else it contains.
 #[track_caller]
 fn is_on_masu(deployment: &Value) {
@@ -85,15 +98,15 @@ fn the_deployment_is_one() {
             "the page does not show {name} as it is"
         );
     }
-    let Some(said) = validate(&file) else { return };
-    assert!(said.status.success(), "{}{}", text(&said.stdout), text(&said.stderr));
-    // An unknown field is noticed.
-    let place = scratch();
-    let wrong = place.path().join("wrong.yaml");
-    let content = fs::read_to_string(&file).expect("text");
-    fs::write(&wrong, content.replace("mountPath: /shared", "mountpath: /shared"))
-        .expect("written");
-    assert!(!validate(&wrong).expect("it is installed").status.success());
+    is_valid(&file, "mountPath: /shared", "mountpath: /shared");
+}
+
+/// What runs `masu export`: one of a node, one beside a service.
+#[test]
+fn the_exporters_are_valid() {
+    let place = workspace().join("packaging/observe/kubernetes");
+    is_valid(&place.join("daemonset.yaml"), "hostPID", "hostPid");
+    is_valid(&place.join("sidecar.yaml"), "shareProcessNamespace", "shareProcessNameSpace");
 }
 
 const SERVICE: &str = "apiVersion: apps/v1
