@@ -1,8 +1,12 @@
-/* A process of a fleet, with one problem that has an alert; it says "ready" and waits until it is killed. */
+/* A process of a fleet, with one problem that has an alert; it says "ready" and waits until it is killed. With the second
+   argument "works" it works a little ten times a second; with "forks" a child waits as well. */
+#include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { KIB = 1024, MIB = 1024 * KIB };
@@ -40,16 +44,30 @@ static void holds(int mib) {
     for (int i = 0; i < mib * 16; i++) filled(64 * KIB);
 }
 
+/* Blocks that live for a moment. */
+static void works(void) {
+    enum { BLOCKS = 64 };
+    void *blocks[BLOCKS];
+    for (int i = 0; i < BLOCKS; i++) blocks[i] = filled(KIB);
+    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+}
+
 int main(int argc, char **argv) {
     const char *trouble = argc > 1 ? argv[1] : "";
     if (strcmp(trouble, "fragmented") == 0) fragmented();
     else if (strcmp(trouble, "dirty") == 0) dirty();
     else if (strcmp(trouble, "full") == 0) full();
     else holds(atoi(trouble));
-    puts("ready");
+    const char *then = argc > 2 ? argv[2] : "";
+    if (strcmp(then, "forks") == 0 && fork() == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
+    else puts("ready");
     fflush(stdout);
     /* Not `getchar`: its buffer would be allocated after "ready". */
     char byte;
-    while (read(0, &byte, 1) > 0) {}
+    struct pollfd input = {0, POLLIN, 0};
+    for (;;) {
+        if (poll(&input, 1, strcmp(then, "works") == 0 ? 100 : -1) == 0) works();
+        else if (read(0, &byte, 1) <= 0) break;
+    }
     return 0;
 }
