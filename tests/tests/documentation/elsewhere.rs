@@ -110,7 +110,8 @@ fn every_block_is_tested_or_has_a_reason() {
     for (page, blocks) in all_blocks() {
         let is_run = here.contains(&format!("check(\"{page}\")"));
         for (i, block) in blocks.iter().enumerate() {
-            let is_output = block.language == "text" && i > 0 && blocks[i - 1].is_commands();
+            let is_output =
+                block.language.starts_with("text") && i > 0 && blocks[i - 1].is_commands();
             let is_tested = is_output || is_run && block.is_commands();
             if !is_tested && elsewhere(&page, block).is_none() {
                 untested.push(format!("{page}: ```{}\n{}", block.language, block.text));

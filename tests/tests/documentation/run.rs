@@ -3,7 +3,8 @@
 //! Every block of `sh` is executed, one after the other, in one directory, where `program`, `./server`, `./worker` and
 //! `./my-program` are `c/documented.c`, `/path/to` has the library, and `PID` is a process on masu. A block of `text`
 //! after it is what it prints: all of these lines, with `…` for variable parts, in this order, with other lines between
-//! them. In a block of `console`, commands and what they print alternate.
+//! them. A block of `text figures` shows real ones: the last number of a line stands for one between half and twice of it,
+//! the others for any number. In a block of `console`, commands and what they print alternate.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,15 +17,26 @@ use masu_tests::{Compile, is_masu, library, patience, scratch, words, workspace}
 
 use crate::elsewhere::elsewhere;
 
+/// Whether a line that was printed is one that a page shows.
+type Fit = fn(&str, &str) -> bool;
+
+/// A line that a page shows.
+type Line = (String, Fit);
+
 /// The scripts of a page's blocks, each with its expected output. What is done elsewhere has no part here, and nor has
 /// its output.
-fn scripts(page: &str) -> Vec<(String, Vec<String>)> {
-    let mut scripts: Vec<(String, Vec<String>)> = Vec::new();
+fn scripts(page: &str) -> Vec<(String, Vec<Line>)> {
+    let mut scripts: Vec<(String, Vec<Line>)> = Vec::new();
     let mut is_here = false;
     for block in blocks(page) {
-        let lines = || block.text.lines().map(str::to_owned);
-        if block.language == "text" && is_here {
-            scripts.last_mut().expect("text follows commands").1 = lines().collect();
+        let fit: Option<Fit> = match &*block.language {
+            "text" => Some(fits),
+            "text figures" => Some(is_similar),
+            _ => None,
+        };
+        if let Some(fit) = fit.filter(|_| is_here) {
+            let lines = block.text.lines().map(|line| (line.to_owned(), fit));
+            scripts.last_mut().expect("text follows commands").1 = lines.collect();
         }
         if !block.is_commands() {
             continue;
@@ -40,12 +52,12 @@ fn scripts(page: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// The commands of a block of `console`, each with its output.
-fn said_in_turn(block: &Block) -> Vec<(String, Vec<String>)> {
-    let mut scripts: Vec<(String, Vec<String>)> = Vec::new();
+fn said_in_turn(block: &Block) -> Vec<(String, Vec<Line>)> {
+    let mut scripts: Vec<(String, Vec<Line>)> = Vec::new();
     for line in block.text.lines() {
         match line.strip_prefix("$ ") {
             Some(command) => scripts.push((command.to_owned(), Vec::new())),
-            None => scripts.last_mut().expect("a command comes first").1.push(line.to_owned()),
+            None => scripts.last_mut().expect("a command").1.push((line.to_owned(), fits)),
         }
     }
     scripts
@@ -69,10 +81,25 @@ fn fits(line: &str, pattern: &str) -> bool {
     exact && pattern.ends_with('…') || rest.is_empty()
 }
 
+/// Whether `line` is `shown` with other figures, and ends with a similar one.
+fn is_similar(line: &str, shown: &str) -> bool {
+    let numbers = |text: &str| -> Vec<f64> {
+        let parts = text.split(|c: char| !c.is_ascii_digit() && c != '.');
+        parts.filter_map(|part| part.parse().ok()).collect()
+    };
+    let rest = |text: &str| text.replace(|c: char| c.is_ascii_digit() || c == '.', "");
+    let (found, expected) = (numbers(line), numbers(shown));
+    let last = found.last().zip(expected.last());
+    rest(line) == rest(shown)
+        && found.len() == expected.len()
+        && last.is_none_or(|(found, expected)| (expected / 2.0..=expected * 2.0).contains(found))
+}
+
 /// The first line of `expected` that `said` lacks, in order.
-fn lacks<'a>(said: &str, expected: &'a [String]) -> Option<&'a str> {
+fn lacks<'a>(said: &str, expected: &'a [Line]) -> Option<&'a str> {
     let mut lines = said.lines();
-    expected.iter().find(|pattern| !lines.any(|line| fits(line, pattern))).map(String::as_str)
+    let missing = expected.iter().find(|(shown, fits)| !lines.any(|line| fits(line, shown)));
+    missing.map(|(shown, _)| shown.as_str())
 }
 
 /// A `program` that waits.
@@ -190,12 +217,25 @@ pub fn check(name: &str) {
         let said = String::from_utf8_lossy(&done.stdout);
         assert!(done.status.success(), "{name}: {script}\n{}\n{said}", done.status);
         for word in ["ld.so", "masu: warning", "command not found"] {
-            let is_meant = expected.iter().any(|line| line.contains(word));
+            let is_meant = expected.iter().any(|line| line.0.contains(word));
             assert!(is_meant || !said.contains(word), "{name}: {script}\n{said}");
         }
         if let Some(line) = lacks(&said, &expected) {
             panic!("{name}: {script}\nlacks `{line}` here:\n{said}");
         }
+    }
+}
+
+#[test]
+fn figures_are_similar_or_not() {
+    let shown = "masu_dirty_bytes{pid=\"7\"} 1000";
+    assert!(is_similar("masu_dirty_bytes{pid=\"4711\"} 1999", shown));
+    for other in [
+        "masu_dirty_bytes{pid=\"7\"} 2001",
+        "masu_dirty_bytes{} 1000",
+        "masu_dirty{pid=\"7\"} 1000",
+    ] {
+        assert!(!is_similar(other, shown), "{other}");
     }
 }
 
