@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use masu_tests::{is_masu, scratch, tool, workspace};
+use masu_tests::{is_masu, library, scratch, tool, workspace};
 use serde_json::Value;
 
 use crate::client::{Running, exporter, get};
@@ -127,6 +127,88 @@ fn it_scrapes_and_its_rules_fire_and_the_dashboard_has_data() {
     for (query_text, title) in dashboard_queries() {
         let found = query(&address, &query_text);
         assert!(!found.is_empty(), "{title} has no data: {query_text}");
+    }
+}
+
+/// Processes come and go: with `--by command` there is one series for all of one name, and its counters only rise.
+#[test]
+fn by_command_series_stay_and_counters_do_not_fall() {
+    if !is_masu() {
+        return;
+    }
+    let (place, program) = (scratch(), fleet());
+    // No other test has processes of this name.
+    let grouped = place.path().join("grouped");
+    fs::hard_link(program.path(), &grouped).expect("a second name");
+    let (_exporter, target) = exporter(&["--by", "command", "--max-age", "100ms"]);
+    let (_prometheus, address) = prometheus(&target, place.path());
+    let figure = |name: &str| -> Option<f64> {
+        let metrics = get(&target, "/metrics").text();
+        let start = format!("{name}{{comm=\"grouped\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&*start)?.parse().ok())
+    };
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(&grouped);
+        command.args(arguments).env("LD_PRELOAD", library().expect("masu is a library"));
+        command.env("MASU_CONF", "limit_hard:1GiB");
+        Running::start(&mut command).0
+    };
+    let becomes = |name: &str, expected: f64| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while figure(name) != Some(expected) {
+            let found = figure(name);
+            assert!(Instant::now() < deadline, "{name} is {found:?} and not {expected}");
+            sleep(Duration::from_millis(50));
+        }
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while asked(&address, "/api/v1/query?query=up").is_none() {
+        assert!(Instant::now() < deadline, "Prometheus does not start");
+        sleep(Duration::from_millis(100));
+    }
+    // 16 blocks a MiB.
+    let mut allocs = 0.0;
+    for mib in ["3", "5", "7"] {
+        let process = start(&[mib]);
+        becomes("masu_group_processes", 1.0);
+        allocs += 16.0 * mib.parse::<f64>().expect("a number");
+        becomes("masu_medium_allocs_total", allocs);
+        // So that Prometheus sees it, too.
+        sleep(Duration::from_millis(1500));
+        drop(process);
+        becomes("masu_group_processes", 0.0);
+        assert_eq!(figure("masu_medium_allocs_total"), Some(allocs), "after {mib}");
+    }
+    let _both = [start(&["2", "works"]), start(&["4", "forks"])];
+    becomes("masu_group_processes", 3.0);
+    // What the child has of its parent does not count twice.
+    becomes("masu_medium_allocs_total", allocs + 16.0 * 6.0);
+    let mib = figure("masu_allocated_bytes").expect("a sum") / f64::from(1 << 20);
+    assert!((10.0..10.5).contains(&mib), "2, 4, and 4 of the child: {mib}");
+
+    let value = |text: &str| -> f64 {
+        let found = query(&address, text);
+        let [one] = &found[..] else { panic!("{text}: {found:?}") };
+        one["value"][1].as_str().and_then(|value| value.parse().ok()).expect("a number")
+    };
+    let deadline = Instant::now() + Duration::from_secs(40);
+    let sum = allocs + 16.0 * 6.0;
+    while query(&address, &format!("masu_medium_allocs_total{{comm=\"grouped\"}} == {sum}"))
+        .is_empty()
+    {
+        assert!(Instant::now() < deadline, "Prometheus has not seen the last processes");
+        sleep(Duration::from_millis(200));
+    }
+    for name in ["masu_alloc_bytes", "masu_medium_allocs", "masu_refills", "masu_purge_ticks"] {
+        let resets = format!("resets({name}_total{{comm=\"grouped\"}}[5m])");
+        assert_eq!(value(&resets), 0.0, "{name} fell");
+    }
+    // All series that there ever were.
+    let ever = "last_over_time({comm=\"grouped\"}[1h])";
+    assert_eq!(value(&format!("count(count({ever}) by (comm, __name__) > 1) or vector(0)")), 0.0);
+    assert_eq!(query(&address, "{pid!=\"\"}"), Vec::<Value>::new());
+    for (text, title) in dashboard_queries() {
+        assert!(!query(&address, &text).is_empty(), "{title} has no data: {text}");
     }
 }
 

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::families::Figures;
 use super::fleet::{Fleet, Process};
+use super::groups::{self, Groups};
 use super::older;
 use crate::worker::processor_time;
 
@@ -43,8 +44,21 @@ pub struct Exposition {
     state: Mutex<State>,
 }
 
+/// What is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// Processes at most, or groups.
+    pub most: usize,
+    /// Whether processes are summed by name.
+    pub is_summed: bool,
+    /// Whether there are counters of groups: those of a single look would fall.
+    pub counters: bool,
+}
+
 struct State {
     fleet: Fleet,
+    groups: Option<Groups>,
+    counters: bool,
     looks: u64,
     failures: u64,
     /// Until when the pages are fresh.
@@ -57,10 +71,14 @@ struct State {
 }
 
 impl Exposition {
-    /// Limits the number of processes, and the age of figures when measuring is quick.
-    pub fn new(most: usize, max_age: Duration) -> Exposition {
+    /// Limits what is shown, and the age of figures when measuring is quick.
+    pub fn new(shown: Shown, max_age: Duration) -> Exposition {
+        let Shown { most, is_summed, counters } = shown;
         let state = State {
-            fleet: Fleet::new(most),
+            // All of them belong to groups.
+            fleet: Fleet::new(if is_summed { usize::MAX } else { most }),
+            groups: is_summed.then(|| Groups::new(most)),
+            counters: counters || !is_summed,
             looks: 0,
             failures: 0,
             until: None,
@@ -102,8 +120,15 @@ impl State {
         self.looks += 1;
         self.failures += seen.failed as u64;
         self.processes.clone_from(&seen.processes);
-        let figures =
-            Figures { seen, took: took.as_secs_f64(), looks: self.looks, failures: self.failures };
+        let sum = |groups: &mut Groups| groups.sum(&seen.processes, groups::is_there);
+        let figures = Figures {
+            groups: self.groups.as_mut().map(sum),
+            counters: self.counters,
+            seen,
+            took: took.as_secs_f64(),
+            looks: self.looks,
+            failures: self.failures,
+        };
         let mut registry = Registry::with_prefix("masu");
         registry.register_collector(Box::new(figures));
         let mut page = String::new();
@@ -160,11 +185,15 @@ mod tests {
     use super::*;
     use std::io::Read;
 
+    fn ten() -> Shown {
+        Shown { most: 10, is_summed: false, counters: true }
+    }
+
     #[test]
     fn a_page_is_kept_until_it_is_old() {
         // On a busy machine two requests may be far apart.
         const LONG: Duration = Duration::from_secs(3600);
-        let exposition = Exposition::new(10, LONG);
+        let exposition = Exposition::new(ten(), LONG);
         let first = exposition.page(Form::Open { gzip: false });
         assert!(Arc::ptr_eq(&first, &exposition.page(Form::Open { gzip: false })));
         let text = String::from_utf8(first.to_vec()).unwrap();
@@ -190,14 +219,14 @@ mod tests {
 
     #[test]
     fn a_page_may_be_of_any_age() {
-        let exposition = Exposition::new(10, Duration::MAX);
+        let exposition = Exposition::new(ten(), Duration::MAX);
         let first = exposition.page(Form::Open { gzip: false });
         assert!(Arc::ptr_eq(&first, &exposition.page(Form::Open { gzip: false })));
     }
 
     #[test]
     fn looking_takes_a_hundredth_of_a_processor() {
-        let exposition = Exposition::new(10, Duration::ZERO);
+        let exposition = Exposition::new(ten(), Duration::ZERO);
         exposition.page(Form::Text { gzip: true });
         let state = exposition.state.lock().unwrap();
         assert!(state.took > Duration::ZERO);

@@ -1,4 +1,5 @@
-//! The metrics: names, units and meanings. Names begin with `masu_`; labels are the process ID and name.
+//! The metrics: names, units and meanings. Names begin with `masu_`. The labels are a process's ID and name, or the name
+//! alone where processes are summed by name.
 
 use std::fmt::Error;
 
@@ -9,6 +10,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Unit;
 
 use super::fleet::{Process, Seen};
+use super::groups::Group;
 
 /// A figure of a process.
 enum Figure {
@@ -125,7 +127,8 @@ const FAMILIES: [Family; 25] = [
         "process_start_time",
         SECONDS,
         "When the process started, in seconds since 1970",
-        field!(started),
+        // A group without processes has none.
+        |process| (process.started != 0).then_some(Figure::Whole(process.started)),
     ),
     counter(
         "alloc",
@@ -148,10 +151,14 @@ const FAMILIES: [Family; 25] = [
 ];
 
 /// The result of a measurement, and its cost.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Figures {
     /// The processes.
     pub seen: Seen,
+    /// Their sums by name, if these are shown in their place.
+    pub groups: Option<Vec<Group>>,
+    /// Whether the counters are shown.
+    pub counters: bool,
     /// Seconds that the measurement took.
     pub took: f64,
     /// Measurements so far.
@@ -162,17 +169,37 @@ pub struct Figures {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), Error> {
-        let labels: Vec<[(&str, String); 2]> = self
-            .seen
-            .processes
-            .iter()
-            .map(|process| [("pid", process.pid.to_string()), ("comm", process.comm.clone())])
-            .collect();
-        for family in &FAMILIES {
+        match &self.groups {
+            None => {
+                self.each(&mut encoder, &self.seen.processes, |process| {
+                    vec![("pid", process.pid.to_string()), ("comm", process.comm.clone())]
+                })?;
+                self.info(&mut encoder)?;
+            }
+            Some(groups) => {
+                let sums = groups.iter().map(|group| &group.sum);
+                self.each(&mut encoder, sums, |sum| vec![("comm", sum.comm.clone())])?;
+                of_groups(&mut encoder, groups)?;
+            }
+        }
+        self.own(&mut encoder)
+    }
+}
+
+impl Figures {
+    /// Writes each family, with a sample of each process or sum.
+    fn each<'a>(
+        &self,
+        encoder: &mut DescriptorEncoder,
+        processes: impl IntoIterator<Item = &'a Process>,
+        labels: fn(&Process) -> Vec<(&'static str, String)>,
+    ) -> Result<(), Error> {
+        let all: Vec<_> = processes.into_iter().map(|process| (process, labels(process))).collect();
+        for family in FAMILIES.iter().filter(|family| self.counters || !family.is_counter) {
             let kind = if family.is_counter { MetricType::Counter } else { MetricType::Gauge };
             let mut metric =
                 encoder.encode_descriptor(family.name, family.help, family.unit.as_ref(), kind)?;
-            for (process, labels) in self.seen.processes.iter().zip(&labels) {
+            for (process, labels) in &all {
                 let Some(figure) = (family.of)(process) else { continue };
                 let mut sample = metric.encode_family(labels)?;
                 match figure {
@@ -184,19 +211,24 @@ impl Collector for Figures {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// Writes what is not a figure.
+    fn info(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
         let help = "The control group of a process, and the version of its masu";
         let mut info = encoder.encode_descriptor("process", help, None, MetricType::Info)?;
-        for (process, [pid, comm]) in self.seen.processes.iter().zip(&labels) {
-            let known = |name: &'static str, value: &str| (name, value.to_owned());
-            let (cgroup, masu) =
-                (known("cgroup", &process.cgroup), known("version", &process.masu));
-            info.encode_info(&[pid.clone(), comm.clone(), cgroup, masu])?;
+        for process in &self.seen.processes {
+            info.encode_info(&[
+                ("pid", &*process.pid.to_string()),
+                ("comm", &process.comm),
+                ("cgroup", &process.cgroup),
+                ("version", &process.masu),
+            ])?;
         }
-        self.own(&mut encoder)
+        Ok(())
     }
-}
 
-impl Figures {
     /// Writes the exporter's metrics about itself.
     fn own(&self, encoder: &mut DescriptorEncoder) -> Result<(), Error> {
         let seen = &self.seen;
@@ -237,4 +269,39 @@ impl Figures {
             .encode_descriptor("export", "The exporter", None, MetricType::Info)?
             .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])
     }
+}
+
+/// How much of a limit a group has in use, if it has one.
+type Ratio = fn(&Group) -> Option<f64>;
+
+/// Writes what only groups have.
+fn of_groups(encoder: &mut DescriptorEncoder, groups: &[Group]) -> Result<(), Error> {
+    let labels = |group: &Group| [("comm", group.sum.comm.clone())];
+    let help = "Processes of this name on masu";
+    let mut count = encoder.encode_descriptor("group_processes", help, None, MetricType::Gauge)?;
+    for group in groups {
+        let n = u64::try_from(group.processes).unwrap_or(u64::MAX);
+        count.encode_family(&labels(group))?.encode_gauge(&n)?;
+    }
+    let ratios: [(&str, &str, Ratio); 2] = [
+        (
+            "group_hard_limit",
+            "The part of its hard limit that the process nearest to it has in use",
+            |group| group.hard_limit,
+        ),
+        (
+            "group_container_limit",
+            "The part of its limit that the fullest control group has in use",
+            |group| group.container,
+        ),
+    ];
+    let ratio = Unit::Other("ratio".to_owned());
+    for (name, help, of) in ratios {
+        let mut family = encoder.encode_descriptor(name, help, Some(&ratio), MetricType::Gauge)?;
+        for group in groups {
+            let Some(part) = of(group) else { continue };
+            family.encode_family(&labels(group))?.encode_gauge(&part)?;
+        }
+    }
+    Ok(())
 }

@@ -12,7 +12,7 @@ use masu_inspect::flow::Flow;
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, Error, engines, statistics};
 use masu_watch::process::{self, memory_id_of};
-use procfs::process::Stat;
+use procfs::process::{Stat, StatFlags};
 
 use super::container::{self, Group, Limit};
 use crate::printable::printable;
@@ -31,6 +31,10 @@ pub struct Process {
     pub masu: String,
     /// When it started, in seconds since 1970.
     pub started: u64,
+    /// When it started, in ticks since boot.
+    pub born: u64,
+    /// Whether it was forked and has executed no program: its counts began with those of its parent.
+    pub is_fork: bool,
     /// Resident bytes of the whole process, as `ps` shows them.
     pub rss: u64,
     /// Bytes in blocks that the program holds.
@@ -303,6 +307,9 @@ impl Known {
             cgroup: self.group.name.clone(),
             masu: self.engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
             started: boot + self.started / procfs::ticks_per_second().max(1),
+            born: self.started,
+            is_fork: StatFlags::from_bits_truncate(self.stat.flags)
+                .contains(StatFlags::PF_FORKNOEXEC),
             rss: self.stat.rss * procfs::page_size(),
             allocated: of("allocated"),
             active: of("active"),

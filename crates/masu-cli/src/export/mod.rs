@@ -7,6 +7,7 @@
 //!   ├─ exposition    the metrics as text, cached for a while and shared by all clients
 //!   │    ├─ fleet    the processes, what each holds and has done
 //!   │    │    └─ container   what its control group allows
+//!   │    ├─ groups   their sums by name
 //!   │    ├─ families the metrics: names, units, meanings
 //!   │    └─ older    the same text for clients that do not read OpenMetrics
 //!   └─ profile       heap profiles of single processes, as `masu prof -p` reads them
@@ -16,6 +17,7 @@ mod container;
 mod exposition;
 mod families;
 mod fleet;
+mod groups;
 mod http;
 mod older;
 mod profile;
@@ -26,12 +28,12 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::conf;
 use crate::failure::{Failure, USAGE, warn};
 use crate::standard::print;
-use exposition::{Exposition, Form};
+use exposition::{Exposition, Form, Shown};
 use profile::Profiles;
 use routes::Routes;
 
@@ -45,6 +47,7 @@ use routes::Routes;
 Examples:
   masu export                               http://127.0.0.1:9464/metrics
   masu export --listen 0.0.0.0:9464 --no-profiles
+  masu export --by command                  one time series for all processes of the same name
   masu export --once > /var/lib/prometheus/node-exporter/masu.prom
 
 Paths:
@@ -74,7 +77,12 @@ pub struct Order {
     #[arg(long, value_name = "SIZE", conflicts_with = "no_profiles")]
     pub rate: Option<String>,
 
-    /// List only this many processes, the largest ones; the rest are only counted
+    /// Show each process, or sum all processes of the same name
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Process)]
+    pub by: By,
+
+    /// List only this many processes, the largest ones; the rest are only counted. With `--by command`, this many
+    /// names, the first ones; processes with other names are summed as `(other)`
     #[arg(long, value_name = "N", default_value_t = 500,
           value_parser = crate::see::whole::<usize>(0..=u32::MAX.into()))]
     pub most: usize,
@@ -88,9 +96,21 @@ pub struct Order {
     pub once: bool,
 }
 
+/// What a time series stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum By {
+    /// A process
+    Process,
+    /// All processes of the same name, as `ps -o comm` shows it: series do not grow in number with every new process,
+    /// and counters do not fall when one ends
+    Command,
+}
+
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
-    let exposition = Exposition::new(order.most, order.max_age);
+    let shown =
+        Shown { most: order.most, is_summed: order.by == By::Command, counters: !order.once };
+    let exposition = Exposition::new(shown, order.max_age);
     if order.once {
         let page = exposition.page(Form::Text { gzip: false });
         print(&String::from_utf8_lossy(&page))?;

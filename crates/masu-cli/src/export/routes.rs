@@ -146,9 +146,15 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exposition::Shown;
     use super::*;
     use std::sync::Arc;
     use std::time::Duration;
+
+    fn exposition(most: usize) -> Exposition {
+        let shown = Shown { most, is_summed: false, counters: true };
+        Exposition::new(shown, Duration::from_secs(9))
+    }
 
     fn answer(routes: &Routes, path: &str, accept: &str) -> Answer {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -163,8 +169,7 @@ mod tests {
 
     #[test]
     fn readers_get_the_form_that_they_prefer() {
-        let routes =
-            Routes { exposition: Exposition::new(9, Duration::from_secs(9)), profiles: None };
+        let routes = Routes { exposition: exposition(9), profiles: None };
         // The headers that Prometheus, a browser, and a client without a preference send.
         for (accept, kind) in [
             (
@@ -182,7 +187,7 @@ mod tests {
     #[test]
     fn what_cannot_be_served_is_said() {
         let mut routes = Routes {
-            exposition: Exposition::new(0, Duration::from_secs(9)),
+            exposition: exposition(0),
             profiles: Some(Profiles::new(1 << 19, Arc::default())),
         };
         let me = std::process::id();
