@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result, ensure};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
 
 use super::running::{Running, until};
 use super::{LOAD, Moments, REST, START, on_masu};
@@ -96,16 +98,25 @@ pub fn redis(moments: &mut Moments) -> Result<()> {
     moments.read(REST, running.id())
 }
 
-/// nginx: a page is compressed for each of its clients.
+/// nginx: a page that comes through its own proxy is compressed for a hundred slow clients, and for one that is not.
 pub fn nginx(moments: &mut Moments) -> Result<()> {
     let place = moments.place().display().to_string();
-    fs::write(moments.place().join("page"), "a page of words, ".repeat(1 << 14))?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    // Digits are halved by compression, so that much is left to wait for the client.
+    let mut random = SmallRng::seed_from_u64(1);
+    let digits = std::iter::repeat_with(|| random.random_range(b'0'..=b'9'));
+    fs::write(moments.place().join("page"), digits.take(2 << 20).collect::<Vec<u8>>())?;
+    let bind = || std::net::TcpListener::bind("127.0.0.1:0");
+    let (one, other) = (bind()?, bind()?);
+    let (port, behind) = (one.local_addr()?.port(), other.local_addr()?.port());
+    drop((one, other));
     let conf = format!(
-        "daemon off; master_process off; pid {place}/pid; error_log stderr; events {{}}\n\
+        "daemon off; master_process off; pid {place}/pid; error_log stderr; events {{ worker_connections 1024; }}\n\
          http {{ access_log off; client_body_temp_path {place}/b; proxy_temp_path {place}/p;\n\
          fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;\n\
-         server {{ listen 127.0.0.1:{port}; root {place}; gzip on; gzip_min_length 1; gzip_types *; }} }}"
+         proxy_buffer_size 32k; proxy_buffers 16 32k; proxy_busy_buffers_size 64k; proxy_max_temp_file_size 0;\n\
+         server {{ listen 127.0.0.1:{port} sndbuf=64k; gzip on; gzip_comp_level 1; gzip_types *;\n\
+         location / {{ proxy_pass http://127.0.0.1:{behind}; }} }}\n\
+         server {{ listen 127.0.0.1:{behind}; root {place}; }} }}"
     );
     fs::write(moments.place().join("conf"), conf)?;
     let mut server = on_masu("/usr/sbin/nginx");
@@ -115,21 +126,29 @@ pub fn nginx(moments: &mut Moments) -> Result<()> {
     let connect = || TcpStream::connect(("127.0.0.1", port));
     until("nginx's start", || connect().is_ok())?;
     moments.read(START, running.id())?;
+    let asks = || -> Result<TcpStream> {
+        let mut stream = connect()?;
+        stream.write_all(
+            b"GET /page HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n",
+        )?;
+        Ok(stream)
+    };
+    // They read the beginning, and then nothing more.
+    let mut slow = (0..100).map(|_| asks()).collect::<Result<Vec<_>>>()?;
+    for stream in &mut slow {
+        let mut head = [0; 1000];
+        stream.read_exact(&mut head)?;
+        let head = String::from_utf8_lossy(&head);
+        ensure!(head.starts_with("HTTP/1.1 200"), "nginx refused: {head}");
+        ensure!(head.contains("Content-Encoding: gzip"), "nginx compressed nothing: {head}");
+    }
     under_load(moments, running.id(), || {
-        let request = b"GET /page HTTP/1.0\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n";
-        let mut streams = Vec::new();
-        for _ in 0..30 {
-            let mut stream = connect()?;
-            stream.write_all(request)?;
-            streams.push(stream);
-        }
-        for mut stream in streams {
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer)?;
-            ensure!(answer.starts_with(b"HTTP/1.1 200"), "nginx refused");
-        }
+        let mut answer = Vec::new();
+        asks()?.read_to_end(&mut answer)?;
+        ensure!(answer.len() > 1 << 19, "nginx broke off after {} bytes", answer.len());
         Ok(())
     })?;
+    drop(slow);
     moments.read(REST, running.id())
 }
 
