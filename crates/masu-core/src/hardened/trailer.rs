@@ -15,6 +15,7 @@ const SLACK_SHIFT: u32 = 8;
 /// Bytes of slots that are zeroed without a call.
 const INLINE: usize = 512;
 /// Pages of a block that are looked at to see whether the program has filled it.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 const PARTS: usize = 8;
 /// The unit of writing, and its zero.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
