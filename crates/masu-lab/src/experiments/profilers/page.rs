@@ -108,8 +108,8 @@ fn verdict(results: &Results) -> Option<String> {
     let [taken, asked] = sampling.samples?;
     Some(format!(
         "For masu at most {AIM_RATIO} of the processor time and {AIM_MIB} MiB more are wanted. Sampling takes {} of the \
-         processor time and {} of the elapsed time; masu against itself, {} and {}. So the processor time {} that \
-         sampling keeps to {AIM_RATIO}, and the elapsed time {}. Of memory, {held}. masu takes {} samples; at a fixed distance \
+         processor time and {} of the elapsed time; masu against itself, {} and {}. That {} \
+         {AIM_RATIO} for the processor time, and {} it for the elapsed time. Of memory, {held}. masu takes {} samples; at a fixed distance \
          it would take {}.\n\n",
         said(sampling.cpu),
         said(sampling.wall),
