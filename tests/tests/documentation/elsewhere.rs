@@ -5,6 +5,8 @@ use std::fs;
 use masu_tests::pages::{Block, blocks, pages};
 use masu_tests::workspace;
 
+use crate::run::output;
+
 /// Where a block is put to the test.
 pub enum Elsewhere {
     /// By a part of this file: mostly a test, which reads the block from the page.
@@ -110,8 +112,7 @@ fn every_block_is_tested_or_has_a_reason() {
     for (page, blocks) in all_blocks() {
         let is_run = here.contains(&format!("check(\"{page}\")"));
         for (i, block) in blocks.iter().enumerate() {
-            let is_output =
-                block.language.starts_with("text") && i > 0 && blocks[i - 1].is_commands();
+            let is_output = output(block).is_some() && i > 0 && blocks[i - 1].is_commands();
             let is_tested = is_output || is_run && block.is_commands();
             if !is_tested && elsewhere(&page, block).is_none() {
                 untested.push(format!("{page}: ```{}\n{}", block.language, block.text));

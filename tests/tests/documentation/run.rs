@@ -18,10 +18,19 @@ use masu_tests::{Compile, is_masu, library, patience, scratch, words, workspace}
 use crate::elsewhere::elsewhere;
 
 /// Whether a line that was printed is one that a page shows.
-type Fit = fn(&str, &str) -> bool;
+pub type Fit = fn(&str, &str) -> bool;
 
 /// A line that a page shows.
 type Line = (String, Fit);
+
+/// How lines that were printed are compared with a block, if it shows what commands print.
+pub fn output(block: &Block) -> Option<Fit> {
+    match &*block.language {
+        "text" => Some(fits),
+        "text figures" => Some(is_similar),
+        _ => None,
+    }
+}
 
 /// The scripts of a page's blocks, each with its expected output. What is done elsewhere has no part here, and nor has
 /// its output.
@@ -29,12 +38,7 @@ fn scripts(page: &str) -> Vec<(String, Vec<Line>)> {
     let mut scripts: Vec<(String, Vec<Line>)> = Vec::new();
     let mut is_here = false;
     for block in blocks(page) {
-        let fit: Option<Fit> = match &*block.language {
-            "text" => Some(fits),
-            "text figures" => Some(is_similar),
-            _ => None,
-        };
-        if let Some(fit) = fit.filter(|_| is_here) {
+        if let Some(fit) = output(&block).filter(|_| is_here) {
             let lines = block.text.lines().map(|line| (line.to_owned(), fit));
             scripts.last_mut().expect("text follows commands").1 = lines.collect();
         }
