@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use masu_tests::{library, tool};
+use masu_tests::{library, optional_tool, tool};
 use serde_json::Value;
 
 use crate::truth::{self, LIBC, Waiting};
@@ -219,22 +219,24 @@ pub fn masu() -> PathBuf {
     masu
 }
 
-/// Whether a tool is installed; prints a line if not.
+/// Whether a tool is installed; says that `what` is left out if not.
 pub fn has(name: &str, what: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
-    there || left_out(what, &format!("no {name}"))
+    optional_tool(name, &cases(what)).is_some()
 }
 
-/// Whether a file exists; prints a line if not.
+/// Whether a file exists; says that `what` is left out if not.
 pub fn has_file(path: impl AsRef<Path>, what: &str) -> bool {
-    path.as_ref().exists() || left_out(what, &format!("no {}", path.as_ref().display()))
+    path.as_ref().exists() || left_out(what, &format!("there is no {}", path.as_ref().display()))
 }
 
-/// Prints on the terminal what was left out, and why: cargo hides what passing tests print.
+/// What these tests ask the doctor about.
+fn cases(what: &str) -> String {
+    format!("what the doctor says of {what}")
+}
+
+/// Says what was left out, and why.
 pub fn left_out(what: &str, why: &str) -> bool {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "doctor_matrix: left out: {what} ({why})");
+    masu_tests::left_out(&cases(what), why);
     false
 }
 

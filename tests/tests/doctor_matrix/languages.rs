@@ -101,7 +101,7 @@ fn java_and_a_library_of_its_native_interface() {
     let home = javac.parent().and_then(|bin| bin.parent()).expect("a home");
     let include = home.join("include");
     if !include.join("jni.h").is_file() {
-        left_out("Java", "no jni.h");
+        left_out("Java", "there is no jni.h");
         return;
     }
     let include = include.display();
@@ -179,7 +179,7 @@ fn pythons_packages_with_allocators_inside() {
         let mut import = Command::new(&python);
         let import = import.args(["-c", &format!("import {package}")]).output().expect("python3");
         if !import.status.success() {
-            left_out(package, "not installed");
+            left_out(package, "it is not installed");
             continue;
         }
         let words = [python.clone(), "-c".into(), PYTHON.into(), package.into()];

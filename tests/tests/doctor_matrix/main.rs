@@ -157,7 +157,7 @@ fn mimalloc_in_a_program() {
         Case::new("-lmimalloc", command(&program), "mimalloc", Served("masu")).check();
     }
     let Some(source) = mimalloc_source() else {
-        left_out("mimalloc linked in", "no sources of libmimalloc-sys");
+        left_out("mimalloc linked in", "there are no sources of libmimalloc-sys");
         return;
     };
     let compile = |flags: &[&str]| {

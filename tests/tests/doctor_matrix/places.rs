@@ -122,7 +122,7 @@ fn processes_in_other_mount_namespaces() {
         let waiting = match truth::start(&mut command, None) {
             Ok(waiting) => waiting,
             Err(said) if said.contains("not permitted") => {
-                left_out("other mount namespaces", "no right to make one");
+                left_out("other mount namespaces", "there is no right to make one");
                 return;
             }
             Err(said) => panic!("{said}"),
