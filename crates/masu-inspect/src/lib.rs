@@ -49,7 +49,7 @@ pub mod hardened;
 pub mod heaps;
 mod hooked;
 mod inside;
-pub mod kind;
+mod kind;
 mod layout;
 mod locked;
 pub mod memory;

@@ -81,6 +81,13 @@ pub struct Amount {
     pub bytes: u64,
 }
 
+impl Amount {
+    /// Returns the number of blocks.
+    pub fn blocks(self) -> f64 {
+        self.objects as f64 / 65536.0
+    }
+}
+
 /// A live sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {

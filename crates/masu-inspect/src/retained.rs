@@ -71,9 +71,8 @@ impl Retained {
     /// Divides what is free past the ends of huge blocks among those that are samples.
     fn add_ends(&mut self, ends: &HashMap<u64, u64>, samples: &Samples) {
         let free = ends.values().sum::<u64>() as f64;
-        let blocks = |sample: &Sample| sample.amount.objects as f64 / 65536.0;
         let known = samples.live.iter().filter_map(|it| Some((it, *ends.get(&it.address)? as f64)));
-        let scores: f64 = known.clone().map(|(sample, end)| end * blocks(sample)).sum();
+        let scores: f64 = known.clone().map(|(sample, end)| end * sample.amount.blocks()).sum();
         self.free += free;
         if scores <= 0.0 {
             self.unknown += free;
@@ -81,8 +80,8 @@ impl Retained {
         }
         for (sample, end) in known {
             if let Some(share) = self.sites.get_mut(sample.site) {
-                share.bytes += free * end * blocks(sample) / scores;
-                share.blocks += blocks(sample);
+                share.bytes += free * end * sample.amount.blocks() / scores;
+                share.blocks += sample.amount.blocks();
             }
         }
     }
@@ -133,7 +132,7 @@ fn divided(granule: u64, base: u64, fills: &HashMap<u64, Fill>, samples: &Sample
             }
             Some(Some(fill)) => fill.free as f64 / (fill.live + 1) as f64,
         };
-        let blocks = sample.amount.objects as f64 / 65536.0;
+        let blocks = sample.amount.blocks();
         class.scores += share * blocks;
         scores.push((sample.site, number, share * blocks, blocks));
     }

@@ -63,13 +63,12 @@ fn in_use(process: u32) -> (f64, f64, f64) {
         }
         let (mut sum, mut variances) = (0.0, 0.0);
         for site in &samples.sites {
-            let blocks = |n: u64| n as f64 / 65536.0;
             // The tables count small blocks by the sizes of their classes.
             let bytes = match site.class {
-                Some(_) => blocks(site.live.objects) * site.size as f64,
+                Some(_) => site.live.blocks() * site.size as f64,
                 None => site.live.bytes as f64,
             };
-            let (objects, size) = (blocks(site.allocated.objects), site.size as f64);
+            let (objects, size) = (site.allocated.blocks(), site.size as f64);
             let all = site.class.map_or(site.allocated.bytes as f64, |_| objects * size);
             let (allocated, squares) = (Amount { objects, bytes: all }, site.squares);
             sum += bytes;

@@ -96,7 +96,7 @@ fn other_root(process: &str) -> Option<(PathBuf, PathBuf)> {
 }
 
 fn amount(seen: Seen) -> Amount {
-    Amount { objects: seen.objects as f64 / 65536.0, bytes: seen.bytes as f64 }
+    Amount { objects: seen.blocks(), bytes: seen.bytes as f64 }
 }
 
 /// Adds the data of one copy of masu.
