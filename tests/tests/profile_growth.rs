@@ -40,23 +40,29 @@ fn leaked(file: &str) -> (f64, f64, f64) {
     (profile.milliseconds as f64 / 1000.0, grown, live)
 }
 
+/// Runs the command on all rounds of the program: its report, its messages, and what its profile has of the leak.
+#[track_caller]
+fn rounds(program: &Program, options: &[&str]) -> (String, String, (f64, f64, f64)) {
+    let place = scratch();
+    let file = place.path().join("a.prof").to_string_lossy().into_owned();
+    let command = [&*program.path().to_string_lossy(), &ROUNDS.to_string()];
+    let (code, said, wrong) = grown(&[&["--raw", &file], options].concat(), &command);
+    assert_eq!(code, Some(0), "{wrong}");
+    (said, wrong, leaked(&file))
+}
+
 #[test]
 fn growth_counts_from_the_middle_of_the_run() {
     if !is_masu() {
         println!("profiles are masu's");
         return;
     }
-    let (place, program) = (scratch(), program());
-    let file = place.path().join("a.prof").to_string_lossy().into_owned();
-    let (path, rounds) = (program.path().to_string_lossy(), ROUNDS.to_string());
-    let (code, said, wrong) = grown(&["--raw", &file, "--text"], &[&path, &rounds]);
-    assert_eq!(code, Some(0), "{wrong}");
+    let (said, wrong, (_, grown, live)) = rounds(&program(), &["--text"]);
     assert!(said.starts_with("Allocated late in the run and still in use at its end: "), "{said}");
     // The cache, which holds most memory, was there before.
     assert_eq!(first(&said), "leak", "{said}");
     assert!(wrong.starts_with("masu: growth counts from the middle of the run, after "), "{wrong}");
     // Half of the rounds, or a few more: the first ones take longer.
-    let (_, grown, live) = leaked(&file);
     assert!((0.85..1.15).contains(&live), "{live}");
     assert!((0.35..0.75).contains(&grown), "{grown}");
 }
@@ -67,19 +73,15 @@ fn growth_counts_from_the_moment_that_is_named() {
         println!("profiles are masu's");
         return;
     }
-    let (place, program) = (scratch(), program());
-    let file = place.path().join("a.prof").to_string_lossy().into_owned();
-    let (path, rounds) = (program.path().to_string_lossy(), ROUNDS.to_string());
+    let program = program();
     for (after, seconds) in [("0s", 0.0), ("700ms", 0.7)] {
-        let (code, _, wrong) =
-            grown(&["--after", after, "--raw", &file, "--text=/dev/null"], &[&path, &rounds]);
-        assert_eq!((code, &*wrong), (Some(0), ""), "{after}");
+        let (_, wrong, (ran, grown, _)) = rounds(&program, &["--after", after, "--text=/dev/null"]);
+        assert_eq!(wrong, "", "{after}");
         // The program sleeps for a second in all, and leaks at an even pace, except that its first rounds take longer.
-        let (ran, grown, _) = leaked(&file);
         let part = 1.0 - seconds / ran;
         assert!((part - 0.15..part + 0.3).contains(&grown), "{after} of {ran} s: {grown}");
     }
-    let (code, said, wrong) = grown(&["--after", "1h"], &[&path, "1"]);
+    let (code, said, wrong) = grown(&["--after", "1h"], &[&program.path().to_string_lossy(), "1"]);
     assert_eq!((code, &*said), (Some(0), ""), "{wrong}");
     assert!(wrong.contains("ended before --after") && wrong.contains("half of its run"), "{wrong}");
 }

@@ -232,18 +232,14 @@ mod tests {
             parts: vec![part(94 << 20)],
             ..Account::of(7, "x".into(), &[])
         };
-        let line = |account: &Account| {
-            let text = render(account, &[], WIDTH);
-            let line = text.lines().find(|line| line.contains(BETWEEN));
-            line.map(|line| line.split_whitespace().rev().take(4).collect::<Vec<_>>().join(" "))
-        };
-        assert_eq!(line(&account).as_deref(), Some("% 6.0 MiB 6"));
+        assert_eq!(lines(&account, BETWEEN), [format!("{BETWEEN} 6 MiB 6.0 %")]);
         account.sum = account.rss - 1;
-        assert_eq!(line(&account), None);
+        assert_eq!(lines(&account, BETWEEN), Vec::<String>::new());
     }
 
-    /// The lines of a text that contain a word, without spaces between their columns.
-    fn lines(text: &str, word: &str) -> Vec<String> {
+    /// The lines of an account's text that contain a word, without spaces between their columns.
+    fn lines(account: &Account, word: &str) -> Vec<String> {
+        let text = render(account, &[], WIDTH);
         let lines = text.lines().filter(|line| line.contains(word));
         lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
     }
@@ -259,10 +255,10 @@ mod tests {
             allocated: 100 << 20,
             ..Account::of(7, "x".into(), &[])
         };
-        assert_eq!(lines(&render(&account, &[], WIDTH), "estimated"), Vec::<String>::new());
+        assert_eq!(lines(&account, "estimated"), Vec::<String>::new());
         account.rounding_by_profile = Some(25 << 20);
         assert_eq!(
-            lines(&render(&account, &[], WIDTH), "estimated"),
+            lines(&account, "estimated"),
             [
                 "of which requested, estimated 60 MiB 60.0 %",
                 "of which rounding to size classes, estimated 20 MiB 20.0 %"
@@ -273,10 +269,10 @@ mod tests {
     #[test]
     fn what_went_back_is_told_below_the_sum() {
         let mut account = Account { rss: 1 << 20, sum: 1 << 20, ..Account::of(7, "x".into(), &[]) };
-        assert_eq!(lines(&render(&account, &[], WIDTH), "returned"), Vec::<String>::new());
+        assert_eq!(lines(&account, "returned"), Vec::<String>::new());
         (account.returned_in_spans, account.going_back.purged) = (3 << 20, 9 << 20);
         assert_eq!(
-            lines(&render(&account, &[], WIDTH), "returned"),
+            lines(&account, "returned"),
             ["returned inside spans in use: holds no memory 3 MiB", "returned in all so far 9 MiB"]
         );
     }
@@ -301,7 +297,7 @@ mod tests {
         ];
         let account = Account { threads, ..Account::of(7, "x".into(), &[]) };
         assert_eq!(
-            lines(&render(&account, &[], WIDTH), "thread "),
+            lines(&account, "thread "),
             ["thread 4171 work?[2Jer 128 KiB 0 bytes 0 bytes", "thread 5 64 KiB 0 bytes 0 bytes"]
         );
     }
