@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -17,6 +18,12 @@ pub fn command() -> PathBuf {
 /// Runs the command to its end.
 pub fn masu(arguments: &[&str]) -> Output {
     Command::new(command()).args(arguments).output().expect("the command is built")
+}
+
+/// A port of this machine that nothing listens on.
+pub fn free_port() -> u16 {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    free.expect("a free port").port()
 }
 
 /// Waits until a `masu watch -p` looks at its process: from then on it handles signals.

@@ -14,14 +14,9 @@ fn installed_they_work_and_purged_they_leave_nothing() {
     let Some(packages) = packages() else { return };
     let Some(image) = Image::of_this_system() else { return };
     let environment = search_path();
-    for name in NAMES {
-        image.put(&package(packages, name, ".deb"), &format!("/tmp/packages/{name}.deb"));
-    }
+    image.install(packages, &NAMES);
     image.put(&workspace().join("tests/cxx/jemalloc.cc"), "/tmp/packages/user.cc");
     let shell = |script: &str| image.shell(&environment, script);
-    shell(
-        "dpkg -i /tmp/packages/libmasu0_.deb /tmp/packages/libmasu-dev_.deb /tmp/packages/masu_.deb",
-    );
     assert_eq!(shell("dpkg --verify libmasu0 libmasu-dev masu"), "");
 
     let triplet = shell("gcc -print-multiarch");

@@ -8,7 +8,10 @@ use std::process::Command;
 use masu_tests::{left_out, scratch};
 use tempfile::TempDir;
 
-use crate::{output, succeed, text};
+use crate::{output, package, succeed, text};
+
+/// What runs programs on masu: the library's package and the command's.
+pub const TO_RUN: [&str; 2] = ["libmasu0_", "masu_"];
 
 /// An image: in `place`, `root` is its mount point, and `upper` has the changes.
 pub struct Image {
@@ -92,6 +95,18 @@ impl Image {
     #[track_caller]
     pub fn shell(&self, environment: &[(String, String)], script: &str) -> String {
         succeed(self.inside(environment).args(["/bin/sh", "-ec", script]))
+    }
+
+    /// Installs those of masu's Debian packages that begin with these names. They stay in `/tmp/packages`.
+    #[track_caller]
+    pub fn install(&self, packages: &Path, names: &[&str]) {
+        let put = |name: &&str| {
+            let file = format!("/tmp/packages/{name}.deb");
+            self.put(&package(packages, name, ".deb"), &file);
+            file
+        };
+        let files: Vec<String> = names.iter().map(put).collect();
+        self.shell(&search_path(), &format!("dpkg -i {}", files.join(" ")));
     }
 
     /// Adds a file to the image.

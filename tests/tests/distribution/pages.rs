@@ -10,7 +10,7 @@ use std::process::Command;
 use masu_tests::pages::block;
 use masu_tests::{scratch, tool, workspace};
 
-use crate::image::{Image, search_path};
+use crate::image::{Image, TO_RUN, search_path};
 use crate::make::on_another_machine;
 use crate::{built, package, packages, script, succeed};
 
@@ -108,7 +108,7 @@ fn as_debian_packages() {
     let Some(packages) = packages() else { return };
     let Some(image) = Image::of_this_system() else { return };
     let place = scratch();
-    for name in ["libmasu0_", "masu_"] {
+    for name in TO_RUN {
         let file = package(packages, name, ".deb");
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         image.put(&file, &format!("/src/target/packages/{name}"));

@@ -2,13 +2,13 @@
 //! image of this system with masu's packages.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
+use masu_tests::running::free_port;
 use masu_tests::{left_out, scratch, workspace};
 
-use crate::image::{Image, search_path};
-use crate::{package, packages};
+use crate::image::{Image, TO_RUN, search_path};
+use crate::packages;
 
 /// The page's script, and the page's line for Apache.
 const SCRIPT: &str = "'#!/bin/sh' 'exec masu run -- ruby \"$@\"'";
@@ -43,16 +43,13 @@ fn an_application_of_passenger_is_on_masu() {
         return left_out("Passenger", "its module for Apache is not installed");
     }
     let Some(image) = Image::of_this_system() else { return };
-    for name in ["libmasu0_", "masu_"] {
-        image.put(&package(packages, name, ".deb"), &format!("/srv/{name}.deb"));
-    }
+    image.install(packages, &TO_RUN);
     let place = scratch();
     let file = |name: &str, text: &str| {
         fs::write(place.path().join("file"), text).expect("written");
         image.put(&place.path().join("file"), name);
     };
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-    let port = port.expect("a free port").port();
+    let port = free_port();
     file("/srv/passenger/app/config.ru", APPLICATION);
     file("/srv/passenger/app/public/robots.txt", "");
     for (configuration, says) in [(LINE, "on masu"), ("PassengerRuby /usr/bin/ruby", "not on masu")]
@@ -61,8 +58,7 @@ fn an_application_of_passenger_is_on_masu() {
         let said = image.shell(
             &search_path(),
             &format!(
-                "dpkg -i /srv/libmasu0_.deb /srv/masu_.deb >/dev/null
-                printf '%s\\n' {SCRIPT} >/usr/local/bin/ruby-on-masu
+                "printf '%s\\n' {SCRIPT} >/usr/local/bin/ruby-on-masu
                 chmod +x /usr/local/bin/ruby-on-masu
                 apache2 -f /srv/passenger/conf -DFOREGROUND >&2 &
                 server=$!

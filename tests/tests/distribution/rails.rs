@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use masu_tests::running::free_port;
 use masu_tests::{optional_tool, patience, scratch, tool, workspace};
 
 use crate::gem::GEM;
@@ -139,9 +140,7 @@ fn a_rails_application_on_puma_is_on_masu() {
     let Some(ground) = Ground::with(&["rails", "puma", "bundle"]) else { return };
     let app = application(&ground);
     for words in [&["bundle", "exec", "puma"][..], &["bin/rails", "server"]] {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("its address").port();
-        drop(free);
+        let port = free_port();
         let mut server = ground.on_masu(
             words,
             &app,

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use masu_tests::{left_out, scratch};
 
-use crate::image::{Image, search_path};
+use crate::image::{Image, TO_RUN, search_path};
 use crate::{output, package, packages, text};
 
 /// A service, and the package that its unit file is from.
@@ -22,10 +22,7 @@ fn debians_services_take_the_drop_in() {
     let Some(image) = Image::of_this_system() else { return };
     let environment = search_path();
     let shell = |script: &str| image.shell(&environment, script);
-    for name in ["libmasu0_", "masu_"] {
-        image.put(&package(packages, name, ".deb"), &format!("/tmp/packages/{name}.deb"));
-    }
-    shell("dpkg -i /tmp/packages/libmasu0_.deb /tmp/packages/masu_.deb");
+    image.install(packages, &TO_RUN);
     if !shell("command -v systemd-analyze || true").contains("systemd-analyze") {
         return left_out("the drop-in files of services", "systemd-analyze is not installed");
     }

@@ -2,11 +2,11 @@
 //! dashboard returns data.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use masu_tests::running::free_port;
 use masu_tests::{is_masu, library, scratch, tool, workspace};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn prometheus(target: &str, directory: &std::path::Path) -> (Running, String) {
          scrape_configs:\n- job_name: masu\n  static_configs: [{{targets: ['{target}']}}]\n"
     );
     fs::write(directory.join("prometheus.yml"), config).expect("written");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+    let free = format!("127.0.0.1:{}", free_port());
     let mut command = Command::new(tool("prometheus"));
     command
         .arg(format!("--config.file={}", directory.join("prometheus.yml").display()))
@@ -45,7 +45,7 @@ fn prometheus(target: &str, directory: &std::path::Path) -> (Running, String) {
         .arg(format!("--web.listen-address={free}"));
     let log = fs::File::create(directory.join("log")).expect("made");
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-    (Running(child.expect("it runs")), free.to_string())
+    (Running(child.expect("it runs")), free)
 }
 
 /// The answer of its interface to a path.
