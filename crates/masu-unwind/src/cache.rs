@@ -1,5 +1,8 @@
 //! Rules found earlier, by return address.
 //!
+//! There are three tables, each eight times as long as the one before. One that is half full is followed by the next,
+//! which fetches from it what is asked for again: so a short profile touches few pages.
+//!
 //! Any thread reads, without waiting and without a lock; a rule that is being written counts as absent.
 //!
 //! Invariants:
@@ -7,10 +10,15 @@
 //!    fits them. So words read between two loads of the same key are that key's.
 
 use crate::cfi::{Rule, WORDS};
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Entries. A program has a few hundred return addresses in the stacks that allocate.
-const ENTRIES: usize = 2048;
+/// Tables.
+const TABLES: u32 = 3;
+/// Entries of the first one, as a power of two. The stacks that allocate have a few hundred return addresses in an
+/// ordinary program.
+const FIRST: u32 = 5;
+/// Entries of all.
+const ENTRIES: usize = start_of(TABLES);
 
 /// The key of an entry that is being written. 0 means an empty entry.
 const BUSY: u64 = 1;
@@ -21,7 +29,21 @@ struct Entry {
 }
 
 /// The rules.
-pub struct Cache([Entry; ENTRIES]);
+pub struct Cache {
+    /// Entries that were filled so far. Two threads that fill one of them at once may both count it.
+    filled: AtomicUsize,
+    entries: [Entry; ENTRIES],
+}
+
+/// Returns where a table begins.
+const fn start_of(table: u32) -> usize {
+    (((1 << (3 * table)) - 1) / 7) << FIRST
+}
+
+/// Returns the entries of a table, as a power of two.
+const fn bits_of(table: u32) -> u32 {
+    FIRST + 3 * table
+}
 
 /// Returns the key of an address in a module, whose tag has no pattern.
 #[inline(always)]
@@ -30,28 +52,59 @@ fn key(pc: usize, module: u64) -> u64 {
 }
 
 impl Cache {
-    /// Returns the two entries where a key can be.
+    /// Returns the table in use: the first one that is less than half full with what all before it have taken.
     #[inline(always)]
-    fn entries(&self, key: u64) -> Option<(&Entry, &Entry)> {
+    fn table(&self) -> u32 {
+        let filled = self.filled.load(Ordering::Relaxed);
+        let is_full = |table: u32| filled >= (start_of(table) + (start_of(table + 1))) / 2;
+        u32::from(is_full(0)) + u32::from(is_full(1))
+    }
+
+    /// Returns the two entries of a table where a key can be.
+    #[inline(always)]
+    fn entries(&self, table: u32, key: u64) -> Option<(&Entry, &Entry)> {
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let first = (mixed >> (u64::BITS - ENTRIES.ilog2())) as usize;
-        Some((self.0.get(first)?, self.0.get(first ^ 1)?))
+        let first = (mixed >> (u64::BITS - bits_of(table))) as usize;
+        let start = start_of(table);
+        Some((self.entries.get(start + first)?, self.entries.get(start + (first ^ 1))?))
     }
 
     /// Returns the rule for an address in a module.
     #[inline(always)]
     pub fn get(&self, pc: usize, module: u64) -> Option<Rule> {
         let key = key(pc, module);
-        let (first, second) = self.entries(key)?;
+        let table = self.table();
+        self.find(table, key).or_else(|| self.fetch(table, key))
+    }
+
+    #[inline(always)]
+    fn find(&self, table: u32, key: u64) -> Option<Rule> {
+        let (first, second) = self.entries(table, key)?;
         first.get(key).or_else(|| second.get(key))
+    }
+
+    /// Returns the rule from the table before, and keeps it in this one.
+    #[cold]
+    #[inline(never)]
+    fn fetch(&self, table: u32, key: u64) -> Option<Rule> {
+        let rule = self.find(table.checked_sub(1)?, key)?;
+        self.keep(key, &rule);
+        Some(rule)
     }
 
     /// Stores a rule in a free entry, or in place of another rule.
     pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
-        let key = key(pc, module);
-        let Some((first, second)) = self.entries(key) else { return };
-        let is_free = first.key.load(Ordering::Relaxed) == 0;
-        if is_free { first } else { second }.put(key, rule);
+        self.keep(key(pc, module), rule);
+    }
+
+    fn keep(&self, key: u64, rule: &Rule) {
+        let Some((first, second)) = self.entries(self.table(), key) else { return };
+        let is_free = |entry: &Entry| entry.key.load(Ordering::Relaxed) == 0;
+        let entry = if is_free(first) { first } else { second };
+        if is_free(entry) {
+            self.filled.fetch_add(1, Ordering::Relaxed);
+        }
+        entry.put(key, rule);
     }
 }
 
@@ -100,5 +153,34 @@ mod tests {
         assert_eq!(cache.get(0x1234_5678, 9), Some(rule));
         assert_eq!(cache.get(0x1234_5678, 8), None);
         assert_eq!(cache.get(0x1234_5679, 9), None);
+    }
+
+    #[test]
+    fn tables_follow_one_another_as_they_fill() {
+        assert_eq!((start_of(1), start_of(2), ENTRIES), (32, 32 + 256, 32 + 256 + 2048));
+        // SAFETY: it consists of atomic integers.
+        let cache = unsafe { Box::<Cache>::new_zeroed().assume_init() };
+        let rule = |i: usize| {
+            let mut rule = Rule::of([0; WORDS]);
+            rule.offset = i as i32;
+            rule
+        };
+        let (mut tables, mut lost) = (vec![], 0);
+        for i in 1..=1000 {
+            cache.put(i << 4, 7, &rule(i));
+            let table = cache.table();
+            if tables.last().is_none_or(|&(last, _)| last != table) {
+                tables.push((table, i));
+            }
+            // What was put a short time ago is there, whichever table is in use, unless another has its two places.
+            let before = i.saturating_sub(20).max(1);
+            match cache.get(before << 4, 7) {
+                Some(found) => assert_eq!(found, rule(before)),
+                None => lost += 1,
+            }
+        }
+        assert_eq!(tables.iter().map(|&(table, _)| table).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(tables[1].1 < 32 && tables[2].1 < 300, "{tables:?}");
+        assert!(lost < 100, "{lost}");
     }
 }

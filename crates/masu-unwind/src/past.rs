@@ -17,7 +17,7 @@
 use crate::memory::Stack;
 use crate::registers::unsigned;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicUsize, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 
 /// Maximum number of words of a stack.
 pub const MOST: usize = 62;
@@ -75,7 +75,12 @@ struct Entry {
 }
 
 /// The stacks.
-pub struct Past([Entry; ENTRIES]);
+pub struct Past {
+    /// A bit for each entry that was ever written: the memory of the others need not be touched to see that they are
+    /// empty.
+    written: AtomicU32,
+    entries: [Entry; ENTRIES],
+}
 
 /// Returns the key of a walk's starting place.
 pub fn key(sp: usize, outside: bool) -> usize {
@@ -84,9 +89,11 @@ pub fn key(sp: usize, outside: bool) -> usize {
 }
 
 impl Past {
-    fn entry(&self, key: usize) -> Option<&Entry> {
+    /// Returns the entry where a key can be, and its bit in `written`.
+    fn entry(&self, key: usize) -> Option<(&Entry, u32)> {
         let mixed = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0.get((mixed >> (u64::BITS - ENTRIES.ilog2())) as usize)
+        let i = (mixed >> (u64::BITS - ENTRIES.ilog2())) as usize;
+        Some((self.entries.get(i)?, 1 << i))
     }
 
     /// Returns the number of frames of an unchanged stack, after writing them.
@@ -97,8 +104,10 @@ impl Past {
         stack: &mut Stack,
         frames: &mut [MaybeUninit<usize>],
     ) -> Option<usize> {
-        let entry = self.entry(key)?;
-        if entry.key.load(Ordering::Acquire) != key {
+        let (entry, bit) = self.entry(key)?;
+        if self.written.load(Ordering::Relaxed) & bit == 0
+            || entry.key.load(Ordering::Acquire) != key
+        {
             return None;
         }
         let n = entry.n.load(Ordering::Relaxed);
@@ -123,7 +132,10 @@ impl Past {
     #[inline(never)]
     pub fn put(&self, key: usize, seen: &Seen) {
         let Some(words) = seen.words.get(..seen.n) else { return };
-        let Some(entry) = self.entry(key) else { return };
+        let Some((entry, bit)) = self.entry(key) else { return };
+        if self.written.load(Ordering::Relaxed) & bit == 0 {
+            self.written.fetch_or(bit, Ordering::Relaxed);
+        }
         let before = entry.key.load(Ordering::Relaxed);
         let take = |key: &AtomicUsize| {
             key.compare_exchange(before, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()

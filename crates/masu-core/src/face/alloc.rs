@@ -73,7 +73,7 @@ fn alloc_not_hardened(size: usize) -> *mut u8 {
         if !p.is_null() {
             return p;
         }
-    } else if sampling::is_not_due(size) {
+    } else if sampling::is_not_marked(size) {
         let p = heap::refill_short(size);
         if !p.is_null() {
             return if sampling::is_hit() { sampled_short(p, size) } else { p };
@@ -195,7 +195,8 @@ pub fn good_size(size: usize) -> usize {
 #[cold]
 #[inline(never)]
 fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
-    Request::of(size, align, zeroed, exact).map_or(null_mut(), |request| serve_here(&request))
+    let Some(request) = Request::of(size, align, zeroed, exact) else { return null_mut() };
+    if sampling::is_on() { serve_sampled(request) } else { serve_apart(&request) }
 }
 
 /// A block for a request; null if memory is out. In line, because the request is partly known.
@@ -212,13 +213,23 @@ fn serve_sampled(request: Request) -> *mut u8 {
         let size = if request.exact { request.bytes() } else { request.size };
         return hardened_block(size, request.align, request.size);
     }
-    let sample = sampling::due(&request);
+    let is_none_due = sampling::none_is_due();
+    let sample = if is_none_due { null_mut() } else { sampling::due(&request) };
     if !sample.is_null() {
         return sample;
     }
-    let p = serve(&request);
+    let p = serve_apart(&request);
+    if sampling::is_passed(p, &request) {
+        return p;
+    }
     // SAFETY: null, or a block that was allocated just now.
     unsafe { sampling::served(p, &request) }
+}
+
+/// [`serve`] where a call more does not matter.
+#[inline(never)]
+fn serve_apart(request: &Request) -> *mut u8 {
+    serve(request)
 }
 
 #[inline(always)]

@@ -31,7 +31,8 @@ pub(super) unsafe fn leave_active(heap: &Heap, class: usize) {
 /// span, `first` having been handed out.
 ///
 /// # Safety
-/// The bin must be empty, and `rest` a list of free blocks of the class that are the calling thread's, whose heap it is.
+/// The bin must be empty, and `rest` a list of `n - 1` free blocks of the class that are the calling thread's, whose heap
+/// it is.
 pub(super) unsafe fn keep_rest(
     heap: &Heap,
     class: usize,
@@ -42,11 +43,11 @@ pub(super) unsafe fn keep_rest(
     let mut rest = rest;
     heap.zero.set(heap.zero.get() & !(1 << class));
     heap.bytes.add(u64::from(n) * size_of_class(class) as u64);
-    if bins::is_on() {
+    if bins::are_thrown() {
         // SAFETY: passed on.
         unsafe {
             let back;
-            (rest, back) = bins::cut_borrowed(heap, class, first, rest);
+            (rest, back) = bins::cut_borrowed(heap, class, first, rest, n);
             send::give_back(back);
         }
     }

@@ -148,11 +148,12 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
 #[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let mut n = n;
-    if bins::is_on() && !bins::passes(heap, u64::from(n) * u64::from(s.size())) {
+    let mut bytes = u64::from(n) * u64::from(s.size());
+    if bins::are_thrown() && !bins::passes(heap, bytes) {
         // SAFETY: passed on.
         n = unsafe { bins::cut(heap, s, class, list, n) };
+        bytes = u64::from(n) * u64::from(s.size());
     }
-    let bytes = u64::from(n) * u64::from(s.size());
     heap.counters.refilled_bytes.add(bytes);
     heap.bytes.add(bytes);
     // The earliest moment at which the span can be empty is when as many blocks have come back as

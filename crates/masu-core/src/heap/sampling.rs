@@ -34,7 +34,7 @@ use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
-use crate::size_class::{self, SMALL_MAX, size_of_class};
+use crate::size_class::{class_of as class_of_small, size_of_class};
 use core::ptr::null_mut;
 
 pub(super) mod bins;
@@ -74,18 +74,28 @@ pub fn mute(muted: bool) -> bool {
 /// Whether a request of the calling thread can be served at once: no class is marked, and no other process asks
 /// for a profile.
 #[inline]
-fn none_is_due() -> bool {
-    let sampling = &current().sampling;
-    sampling.samples.get() | sampling.guards.get() == 0 && !prof::is_asked()
+pub fn none_is_due() -> bool {
+    current().sampling.marks() == 0 && !prof::is_asked()
 }
 
-/// Whether a request of `size` bytes can at once take a block that was freed into a span of its own class: that class
-/// is not marked, and no other process asks for a profile.
+/// Whether a request of `size` bytes, which are small, can at once take a block that was freed into a span of its own
+/// class. (A profile that another process asks for begins in other slow paths, which each thread takes once a tick.)
 #[inline]
-pub fn is_not_due(size: usize) -> bool {
-    size <= SMALL_MAX
-        && !current().sampling.is_marked(size_class::class_of(size))
-        && !prof::is_asked()
+pub fn is_not_marked(size: usize) -> bool {
+    let marks = current().sampling.marks();
+    marks == 0 || marks >> class_of_small(size) & 1 == 0
+}
+
+/// Whether a request that was served with `p` was surely not drawn.
+#[inline]
+pub fn is_passed(p: *const u8, request: &Request) -> bool {
+    let heap = current();
+    heap.role.get() == Role::Thread
+        && match request.source {
+            // The coin was thrown when its bin was filled.
+            Source::Small(_) if scoped::current().is_none() => !is_hit(),
+            _ => !p.is_null() && heap.sampling.passes(request.bytes().max(LEAST) as u64),
+        }
 }
 
 /// Whether the request that the calling thread has just served was drawn.

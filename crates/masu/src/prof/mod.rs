@@ -107,10 +107,10 @@ impl From<Refused> for Error {
 /// Starts sampling, on average every `rate` bytes, or changes the rate. Existing samples stay.
 ///
 /// A smaller rate takes more samples: the figures are more accurate and cost more. A rate of 64 KiB or more is a
-/// minimum: a thread that takes more than a sample in 600 µs, averaged over more than half a second, is sampled less
-/// often, and so are all threads together if they take more than that for each processor. The figures stay unbiased.
-/// Smaller rates are used as given. A rate of 1 samples every block; 0 counts as 1. Other threads first use up the small
-/// blocks that they already keep for their next requests.
+/// minimum: a thread that takes more than a sample in a millisecond, averaged over a second, is sampled less often, and
+/// so are all threads together if they take more than that for each processor. The figures stay unbiased. Smaller rates
+/// are used as given. A rate of 1 samples every block; 0 counts as 1. Other threads first use up the small blocks that
+/// they already keep for their next requests.
 ///
 /// ```
 /// # #[global_allocator] static GLOBAL: masu::Masu = masu::Masu;

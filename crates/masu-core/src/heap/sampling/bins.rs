@@ -52,6 +52,12 @@ pub fn is_on() -> bool {
     prof::rate() | guard::rate() != 0 || settings::hardened()
 }
 
+/// Whether refills throw coins.
+#[inline(always)]
+pub(in crate::heap) fn are_thrown() -> bool {
+    prof::rate() | guard::rate() != 0
+}
+
 /// Whether each thread needs a heap, for what it is sampled for. For a profile it does not.
 #[inline(always)]
 pub(in crate::heap) fn needs_heaps() -> bool {
@@ -111,11 +117,13 @@ pub(in crate::heap) unsafe fn cut(
     kept
 }
 
-/// As [`cut`] for blocks borrowed from the shared arena. Returns what is left of `rest`, which follows a
-/// first block, and what is to be given back.
+/// As [`cut`] for `n` blocks that came from others' spans: one that is handed out, and those of `rest`. Returns what is
+/// left of `rest`, and what is to be given back. It touches only the blocks before a sample: the others' lines are
+/// another processor's.
 ///
 /// # Safety
-/// `rest` must be a list of free blocks that the thread has just borrowed.
+/// `rest` must be a list of `n - 1` free blocks that are the calling thread's, and `first` another such block, which
+/// links nothing yet.
 #[cold]
 #[inline(never)]
 pub(in crate::heap) unsafe fn cut_borrowed(
@@ -123,25 +131,17 @@ pub(in crate::heap) unsafe fn cut_borrowed(
     class: usize,
     first: *mut Block,
     rest: *mut Block,
+    n: u32,
 ) -> (*mut Block, *mut Block) {
-    if first.is_null() {
+    if heap.sampling.passes(u64::from(n) * size_of_class(class) as u64) {
         return (rest, null_mut());
     }
-    // SAFETY: passed on, and the first block is the caller's too, and links nothing yet.
+    let kept = keep(heap, class, n);
+    if kept == n {
+        return (rest, null_mut());
+    }
+    // SAFETY: passed on.
     unsafe {
-        let mut n = 1;
-        let mut at = rest;
-        while !at.is_null() {
-            n += 1;
-            at = (*at).next;
-        }
-        if heap.sampling.passes(u64::from(n) * size_of_class(class) as u64) {
-            return (rest, null_mut());
-        }
-        let kept = keep(heap, class, n);
-        if kept == n {
-            return (rest, null_mut());
-        }
         (*first).next = rest;
         let back = cut_behind(first, kept);
         ((*first).next, back)

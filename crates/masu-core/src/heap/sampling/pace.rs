@@ -1,4 +1,4 @@
-//! How far apart a thread's samples are: as far as was asked for, unless samples would then take more than about a
+//! How far apart a thread's samples are: as far as was asked for, unless samples would then take more than about half a
 //! hundredth of the thread's time.
 //!
 //! A mean distance of 512 KiB is a few samples in a second for most threads, and twenty thousand for one that only
@@ -11,9 +11,10 @@
 //! that its own coin was thrown at: a mark keeps its step. A distance that is not used up is stretched with the rate:
 //! exponential distances have no memory, so it is as good as one that is drawn anew.
 //!
-//! The distance doubles only after some samples at the last one, the more of them the longer it is. So what is drawn at a
-//! long distance is many samples, or a small part of all. Several doublings at once would leave the rest of a burst to
-//! one or two samples, or none, and a margin of error that follows from the samples would be wrong.
+//! The distance doubles only after some samples at the last one: few at the short distances, which a thread that only
+//! allocates passes in its first milliseconds, and the more the longer it is. So what is drawn at a long distance is many
+//! samples, or a small part of all. Several doublings at once would leave the rest of a burst to one or two samples, or
+//! none, and a margin of error that follows from the samples would be wrong.
 
 use crate::settings;
 use crate::size_class::LAST_CLASS;
@@ -47,7 +48,7 @@ const MOST: u8 = 10;
 /// Samples before the first look: what a program of a few milliseconds takes.
 const FIRST: u8 = 4;
 /// Samples between two looks at the clock after that.
-const A_LOOK: u8 = 16;
+const A_LOOK: u8 = 8;
 /// Lower rates, in bytes, are taken as they are: a user who asks for so fine a profile wants it.
 const PACED_FROM: usize = 64 << 10;
 /// Most nanoseconds that a thread saves.
@@ -64,7 +65,7 @@ static PURSE: Purse = Purse(AtomicU64::new(0));
 impl Purse {
     /// A profile begins, or a thread takes part. There is a little at first.
     fn begin(&self, now: u64) {
-        let begun = now.saturating_sub(SAVED / 4).max(1);
+        let begun = now.saturating_sub(SAVED / 16).max(1);
         let _ = self.0.compare_exchange(0, begun, Ordering::Relaxed, Ordering::Relaxed);
     }
 
@@ -171,7 +172,7 @@ impl Pace {
             _ if purse.is_some_and(|purse| !purse.pays(samples, now)) => {
                 step = (step + 1).min(MOST)
             }
-            None if short + 1 < step => self.short.set(short + 1),
+            None if short + 1 < looks_at(step) => self.short.set(short + 1),
             None => step = (step + 1).min(MOST),
             Some(left) if left >= ENOUGH => {
                 // At once if samples have become rare.
@@ -189,6 +190,11 @@ impl Pace {
         }
         if step >= was { distance << (step - was) } else { distance >> (was - step) }
     }
+}
+
+/// Looks that find nothing saved before a distance is doubled: few at the short ones, which a burst soon passes.
+fn looks_at(step: u8) -> u8 {
+    (1 << step.saturating_sub(2).min(4)).min(2 * step)
 }
 
 /// How often the distance can be halved if samples come so many nanoseconds apart, and still be far enough.
@@ -299,7 +305,7 @@ mod tests {
         for (requests, bursts, asleep) in [(500, 200, 10), (5000, 20, 100), (20_000, 5, 400)] {
             let (inside, off) = coverage(requests, bursts, asleep * MILLISECOND);
             assert!(inside >= 92.0, "{requests} requests in a burst: {inside} % are inside");
-            assert!(off.abs() < 0.05, "{requests} requests in a burst: {off} off on average");
+            assert!(off.abs() < 0.08, "{requests} requests in a burst: {off} off on average");
         }
     }
 
@@ -334,10 +340,10 @@ mod tests {
                 thread.samples - before
             };
             let (first, second, later) = (milliseconds(10), milliseconds(90), milliseconds(2000));
-            // At a microsecond and a half each, a twentieth of the first ten milliseconds, a hundredth of the next
-            // ninety, and then a third of a hundredth.
-            assert!(first <= 333, "{first}");
-            assert!(second <= 600, "{second}");
+            // At five microseconds each, which misses of the caches make it where samples are rare, a tenth of the first
+            // ten milliseconds, a fiftieth of the next ninety, and then half a hundredth.
+            assert!(first <= 200, "{first}");
+            assert!(second <= 360, "{second}");
             let most = 2000 * MILLISECOND / SAMPLES_APART;
             assert!(later <= most * 9 / 8, "{later} of {most}");
             assert!(later >= most / 2, "{later} of {most}");
@@ -355,7 +361,7 @@ mod tests {
             now += SAMPLES_APART;
             paid += (0..16 * processors).filter(|_| purse.pays(1, now)).count() as u64;
         }
-        assert!(paid <= (1000 + SAMPLES_SAVED / 4) * processors, "{paid}");
+        assert!(paid <= (1000 + SAMPLES_SAVED / 16) * processors, "{paid}");
         assert!(paid >= 1000 * processors, "{paid}");
     }
 
@@ -373,21 +379,21 @@ mod tests {
             }
         };
         let look = A_LOOK;
-        for (samples, step) in [(FIRST, 1), (look, 2), (2 * look, 3), (3 * look, 4)] {
+        for (samples, step) in [(FIRST, 1), (look, 2), (look, 3), (2 * look, 4)] {
             row(&mut now, SAMPLES_APART / 1000, samples - 1);
             assert_eq!(pace.step(), step - 1);
             row(&mut now, SAMPLES_APART / 1000, 1);
             assert_eq!(pace.step(), step);
         }
-        row(&mut now, SAMPLES_APART, 8 * look);
-        row(&mut now, SAMPLES_APART * 3 / 2, 8 * look);
+        row(&mut now, SAMPLES_APART, 16 * look);
+        row(&mut now, SAMPLES_APART * 3 / 2, 16 * look);
         assert_eq!(pace.step(), 4, "far enough, and not rare");
-        row(&mut now, SAMPLES_APART * 3 / 2, 8 * look);
+        row(&mut now, SAMPLES_APART * 3 / 2, 16 * look);
         assert_eq!(pace.step(), 3, "enough is saved");
         row(&mut now, 100 * SAMPLES_APART, look);
         assert_eq!(pace.step(), 0, "rare");
         for _ in 0..20 {
-            row(&mut now, 0, 8 * look);
+            row(&mut now, 0, 16 * look);
         }
         assert_eq!(pace.step(), MOST, "no further");
     }

@@ -153,7 +153,7 @@ impl Sampling {
 
     /// The same. Returns the rate at which the block was drawn, 0 if it was not.
     pub fn draw(&self, size: usize) -> usize {
-        if !self.throw(size) || self.session.get() == 0 {
+        if self.passes(size as u64) || !self.throw(size) || self.session.get() == 0 {
             return 0;
         }
         let rate = self.rate_at(self.pace.step());
@@ -161,8 +161,8 @@ impl Sampling {
         rate
     }
 
-    /// Whether no sample lies in this many bytes of small blocks: then they are passed. If guards are drawn too, the
-    /// answer is no.
+    /// Whether no sample lies in this many bytes of blocks: then they are passed. If guards are drawn too, the answer is
+    /// no.
     #[inline(always)]
     pub fn passes(&self, bytes: u64) -> bool {
         let left = self.sample.left.get();
@@ -200,8 +200,14 @@ impl Sampling {
         (before, drawn)
     }
 
+    /// Bit per class: its next request was drawn.
+    #[inline]
+    pub fn marks(&self) -> u64 {
+        self.samples.get() | self.guards.get()
+    }
+
     pub fn is_marked(&self, class: usize) -> bool {
-        (self.samples.get() | self.guards.get()) >> class & 1 != 0
+        self.marks() >> class & 1 != 0
     }
 
     pub fn mark(&self, class: usize, drawn: Drawn) {

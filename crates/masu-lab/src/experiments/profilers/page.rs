@@ -205,8 +205,8 @@ pub fn of(results: &Results) -> String {
          {}\
          Each program of the race of fifteen runs under a profiler, and does the same work on the same allocator without \
          it. masu, jemalloc and gperftools' tcmalloc are asked for a sample in 512 KiB on average. jemalloc and tcmalloc \
-         keep to that distance. masu does so only as long as a thread takes at most one sample in 600 µs; a thread that \
-         allocates more is [sampled less often](../profiling.md#how-it-works). *Asked for* is how many samples that \
+         keep to that distance. masu does so only as long as a thread takes at most one sample in a millisecond; a thread \
+         that allocates more is [sampled less often](../profiling.md#how-it-works). *Asked for* is how many samples that \
          distance gives in the work of each program; tcmalloc does not say how many it has taken. Below 64 KiB masu has \
          no pace, so `masu, a sample in 63 KiB` takes all samples.\n\n\
          tcmalloc's heap profiler, heaptrack and memray follow every call; they run two rounds, with less work where the \

@@ -194,6 +194,10 @@ pub mod sampling {
             false
         }
 
+        pub fn are_thrown() -> bool {
+            false
+        }
+
         pub fn needs_heaps() -> bool {
             false
         }
@@ -227,6 +231,7 @@ pub mod sampling {
             _: usize,
             _: *mut Block,
             rest: *mut Block,
+            _: u32,
         ) -> (*mut Block, *mut Block) {
             (rest, core::ptr::null_mut())
         }
