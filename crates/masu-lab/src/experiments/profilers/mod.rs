@@ -95,6 +95,8 @@ struct Row {
     cpu_s: f64,
     peak_kib: f64,
     more_kib: f64,
+    /// What holds `more_kib` with 95 % confidence.
+    more_range_kib: [f64; 2],
     /// Processor time and elapsed time, as ratios to the base's.
     cpu: Ratio,
     wall: Ratio,
@@ -182,6 +184,8 @@ fn row(program: &Program, way: &Way, Series { pairs, samples }: &Series) -> Opti
         asked: middle(samples.iter().map(|it| it.asked)),
         bytes: middle(samples.iter().map(|it| it.bytes)),
     });
+    let base_kib = middle(pairs.iter().map(|it| it.peak_kib[0]));
+    let peak = runs::ratio(pairs, |it| it.peak_kib)?;
     Some(Row {
         program: program.name.into(),
         profiler: way.name.into(),
@@ -191,6 +195,7 @@ fn row(program: &Program, way: &Way, Series { pairs, samples }: &Series) -> Opti
         cpu_s: middle(pairs.iter().map(|it| it.cpu_s[1])),
         peak_kib: middle(pairs.iter().map(|it| it.peak_kib[1])),
         more_kib: middle(pairs.iter().map(|it| it.peak_kib[1] - it.peak_kib[0])),
+        more_range_kib: [peak.low, peak.high].map(|ratio| (ratio - 1.0) * base_kib),
         cpu: runs::ratio(pairs, |it| it.cpu_s)?,
         wall: runs::ratio(pairs, |it| it.wall_s)?,
         samples,
@@ -279,6 +284,7 @@ mod tests {
             cpu_s: 1.0,
             peak_kib: 1.0,
             more_kib: 0.0,
+            more_range_kib: [0.0; 2],
             cpu: one,
             wall: one,
             samples,

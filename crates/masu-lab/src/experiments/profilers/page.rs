@@ -97,14 +97,28 @@ fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     markdown(&header.iter().map(|&word| word.to_owned()).collect::<Vec<_>>(), rows)
 }
 
+/// What the peaks show of what is wanted.
+fn memory(rows: &[&Row]) -> String {
+    let names = |those: &dyn Fn([f64; 2]) -> bool| {
+        let rows = rows.iter().filter(|row| those(row.more_range_kib.map(|kib| kib / 1024.0)));
+        rows.map(|row| format!("`{}`", row.program)).collect::<Vec<_>>().join(", ")
+    };
+    let (over, unclear) =
+        (names(&|[low, _]| low > AIM_MIB), names(&|[_, high]| high.is_nan() || high > AIM_MIB));
+    match (over.is_empty(), unclear.is_empty()) {
+        (_, true) => "no program takes more than that".into(),
+        (true, _) => format!(
+            "no program takes surely more than that; the peaks of {unclear} vary too much to tell"
+        ),
+        _ => format!("more than that is taken by {over}"),
+    }
+}
+
 /// What the times show of what is wanted.
 fn verdict(results: &Results) -> Option<String> {
     let (sampling, noise) = (Sum::of(results, SAMPLING)?, Sum::of(results, NOISE)?);
     let said = |of: Mean| format!("{:.3} ({})", of.ratio.centre, interval(of.ratio));
-    let held = match sampling.more[1] <= AIM_MIB {
-        true => "no program takes more than that",
-        false => "at least one program takes more than that",
-    };
+    let held = memory(&sampling.rows);
     let [taken, asked] = sampling.samples?;
     Some(format!(
         "For masu at most {AIM_RATIO} of the processor time and {AIM_MIB} MiB more are wanted. Sampling takes {} of the \
@@ -184,7 +198,13 @@ fn cells(row: &Row) -> Vec<String> {
     for of in [row.cpu, row.wall] {
         cells.extend([ratio(of.centre), interval(of)]);
     }
-    cells.extend([format!("{:.1}", row.peak_kib / 1024.0), format!("{:+.1}", more_mib(row))]);
+    let [low, high] = row.more_range_kib.map(|kib| kib / 1024.0);
+    let range = if high.is_finite() { format!("{low:+.1} to {high:+.1}") } else { NONE.into() };
+    cells.extend([
+        format!("{:.1}", row.peak_kib / 1024.0),
+        format!("{:+.1}", more_mib(row)),
+        range,
+    ]);
     cells.extend(samples.unwrap_or([NONE.into(), NONE.into()]));
     cells.push(distance.unwrap_or(NONE.into()));
     cells
@@ -263,6 +283,7 @@ pub fn of(results: &Results) -> String {
                 "95 %",
                 "peak, MiB",
                 "more, MiB",
+                "95 %",
                 "samples",
                 "asked for",
                 "KiB a sample"
@@ -270,4 +291,34 @@ pub fn of(results: &Results) -> String {
             &rows
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_takes_more_only_if_its_whole_interval_does() {
+        let one = Ratio { centre: 1.0, low: 1.0, high: 1.0 };
+        let row = |program: &str, range: [f64; 2]| Row {
+            program: program.into(),
+            profiler: String::new(),
+            base: String::new(),
+            work: 1.0,
+            rounds: 16,
+            cpu_s: 1.0,
+            peak_kib: 1.0,
+            more_kib: 0.0,
+            more_range_kib: range.map(|mib| mib * 1024.0),
+            cpu: one,
+            wall: one,
+            samples: None,
+        };
+        let said = |rows: &[Row]| memory(&rows.iter().collect::<Vec<_>>());
+        let (little, noisy) = (row("little", [0.5, 1.9]), row("noisy", [-3.0, 2.5]));
+        let (much, unknown) = (row("much", [2.1, 2.2]), row("unknown", [f64::NAN, f64::INFINITY]));
+        assert_eq!(said(std::slice::from_ref(&little)), "no program takes more than that");
+        assert!(said(&[noisy, little, unknown]).contains("peaks of `noisy`, `unknown` vary"));
+        assert_eq!(said(&[row("noisy", [-3.0, 2.5]), much]), "more than that is taken by `much`");
+    }
 }
