@@ -186,7 +186,8 @@ unsafe fn others(p: *mut u8, granule: usize, base: Base) {
     unsafe {
         match heap::add_to_chain(base, p, granule) {
             Added::Yes => {}
-            Added::Turn(class) => others_turn(p, granule, class),
+            Added::Begin(class) => others_begin(p, granule, class),
+            Added::Full(class) => others_sent(p, granule, class),
             Added::No => others_slow(p, granule),
         }
     }
@@ -196,11 +197,11 @@ unsafe fn others(p: *mut u8, granule: usize, base: Base) {
 /// As for [`finish`].
 #[cold]
 #[inline(never)]
-unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
-    // SAFETY: passed on. In functions of their own: the first has no registers to save.
+unsafe fn others_begin(p: *mut u8, granule: usize, class: usize) {
+    // SAFETY: passed on. In functions of their own, as below: the first has no registers to save.
     unsafe {
         if !heap::begin_chain(p, granule, class) {
-            others_sent(p, granule, class);
+            others_left(p, granule);
         }
     }
 }
@@ -211,7 +212,13 @@ unsafe fn others_turn(p: *mut u8, granule: usize, class: usize) {
 #[inline(never)]
 unsafe fn others_sent(p: *mut u8, granule: usize, class: usize) {
     // SAFETY: passed on.
-    unsafe { others_done(p, heap::turn_of_chain(p, granule, class)) };
+    unsafe {
+        match heap::send_chain(p, granule, class) {
+            Some(0) => {}
+            Some(released) => purge::on_free(released),
+            None => others_left(p, granule),
+        }
+    }
 }
 
 /// # Safety
@@ -226,6 +233,15 @@ unsafe fn others_slow(p: *mut u8, granule: usize) {
             None => others_done(p, heap::free_of_others(p, granule)),
         }
     }
+}
+
+/// # Safety
+/// As for [`finish`].
+#[cold]
+#[inline(never)]
+unsafe fn others_left(p: *mut u8, granule: usize) {
+    // SAFETY: passed on.
+    unsafe { others_done(p, heap::free_of_others(p, granule)) };
 }
 
 /// # Safety

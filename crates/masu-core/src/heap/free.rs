@@ -67,8 +67,7 @@ pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
     }
 }
 
-/// Begins a chain if that says that it is one's turn, for a block of a class, and nothing else remains to do. If not,
-/// nothing has changed.
+/// Begins a chain for a block of a class, if that says so and nothing else remains to do. If not, nothing has changed.
 ///
 /// # Safety
 /// As for [`free_of_others`], called right after that.
@@ -78,14 +77,15 @@ pub unsafe fn begin_chain(p: *mut u8, granule: usize, class: usize) -> bool {
     unsafe { Outbox::begin_usual(current(), granule as u32, class, p.cast()) }
 }
 
-/// Does what is left if that did not, for a block of a class. Returns as [`free_of_others`].
+/// Sends a chain with the block of a class that makes it full, if nothing else remains to do. Returns what is released,
+/// or `None` if nothing has changed: then it is left to [`free_of_others`].
 ///
 /// # Safety
 /// As for [`free_of_others`], called right after that.
 #[inline(always)]
-pub unsafe fn turn_of_chain(p: *mut u8, granule: usize, class: usize) -> Option<usize> {
+pub unsafe fn send_chain(p: *mut u8, granule: usize, class: usize) -> Option<usize> {
     // SAFETY: passed on.
-    unsafe { send::turn(current(), granule as u32, class, p.cast()).map(stale) }
+    unsafe { Outbox::send_usual(current(), granule as u32, class, p.cast()).map(stale) }
 }
 
 /// Frees a pointer into the window, in granule `granule`, that is not a block of the calling thread's own spans, if it

@@ -79,7 +79,7 @@ pub use fast::{
     alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, zero_small,
 };
 pub use flush::{flush, idle};
-pub use free::{add_to_chain, begin_chain, free_of_others, look_at_freed, turn_of_chain};
+pub use free::{add_to_chain, begin_chain, free_of_others, look_at_freed, send_chain};
 pub use hardened::{alloc_hardened, free_hardened_at_hand};
 pub use outbox::Added;
 pub use processor_cache::alloc::alloc_without_heap;

@@ -20,6 +20,8 @@
 
 #[path = "outbox/slot.rs"]
 pub mod slot;
+#[path = "outbox/usual.rs"]
+mod usual;
 
 use super::push::{claim_early, push, push_one};
 use super::record::Heap;
@@ -37,8 +39,8 @@ use crate::tuning::{OVERSUBSCRIBED_SLOTS, SLOTS};
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
 use core::mem::offset_of;
 use core::ptr::null_mut;
+use slot::Slot;
 pub use slot::{MOST, Outbox};
-use slot::{SEEN, Slot};
 
 /// What goes out.
 #[derive(Clone, Copy)]
@@ -74,24 +76,15 @@ fn is_no_thread(owner: u32) -> bool {
     owner == 0 || table::is_arena(owner)
 }
 
-/// The result of [`Outbox::turn`].
-pub enum Turn {
-    /// The block has gone out with the chain.
-    Sent(Sent),
-    /// Nothing has changed, and the block is one for [`Outbox::put`].
-    Put,
-    /// Nothing has changed: a visitor is at the outbox.
-    Visited,
-}
-
 /// The result of [`Outbox::add`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Added {
     /// The block is in the chain.
     Yes,
-    /// Nothing has changed: the block, of a class, is the last that the chain takes, or the slot, the span's own, has
-    /// no chain.
-    Turn(usize),
+    /// Nothing has changed: the slot, the span's own, has no chain. The block is of this class.
+    Begin(usize),
+    /// Nothing has changed: the block, of this class, is the last that the chain takes.
+    Full(usize),
     /// Nothing has changed.
     No,
 }
@@ -138,9 +131,10 @@ impl Outbox {
                     return Added::No;
                 },
                 undo = label {
-                    slot.left.set(slot.left.get().wrapping_add(1));
+                    let left = slot.left.get().wrapping_add(1);
+                    slot.left.set(left);
                     outbox.holder.leave();
-                    return Added::Turn(class);
+                    return if left == 0 { Added::Begin(class) } else { Added::Full(class) };
                 },
                 options(nostack));
             // Not in the assembly above: code that ends with assembly has to jump to its return.
@@ -150,7 +144,8 @@ impl Outbox {
         #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
         match outbox.holder.enter() {
             None => Added::No,
-            Some(_) if slot.left.get() <= 1 => Added::Turn(class),
+            Some(_) if slot.left.get() == 0 => Added::Begin(class),
+            Some(_) if slot.left.get() == 1 => Added::Full(class),
             Some(_inside) => {
                 slot.left.set(slot.left.get() - 1);
                 // SAFETY: passed on, and invariant 1: there is a chain, of this span.
@@ -158,53 +153,6 @@ impl Outbox {
                 Added::Yes
             }
         }
-    }
-
-    /// At a chain's turn, if there is none: it begins, unless more is to be done than that. Returns whether it has begun;
-    /// if not, nothing has changed.
-    ///
-    /// # Safety
-    /// As for [`put`](Self::put); the slot must be the span's.
-    #[inline(always)]
-    pub unsafe fn begin_usual(heap: &Heap, span: u32, class: usize, block: *mut Block) -> bool {
-        let outbox = &heap.outbox;
-        let Some(_inside) = outbox.holder.enter() else { return false };
-        let (slot, most) = (outbox.slot(span), outbox.most(class));
-        if slot.left.get() != 0
-            || most == 1
-            || outbox.is_oversubscribed()
-            || !outbox.holder.holds()
-            || is_no_thread(owner_of(span))
-        {
-            return false;
-        }
-        let (hand, next) = outbox.next();
-        let seen = next.now();
-        if seen == next.seen.get() && next.left.get() != 0 {
-            return false;
-        }
-        outbox.hand.set(hand);
-        next.seen.set(seen);
-        // SAFETY: passed on. If this is the slot that was looked at, it looks as if it had not been.
-        unsafe { outbox.begin(slot, span, most, block) };
-        true
-    }
-
-    /// At a chain's turn, if there is one: it takes the block and goes out.
-    ///
-    /// # Safety
-    /// As for [`put`](Self::put); the slot must be the span's.
-    #[inline(always)]
-    pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Turn {
-        let outbox = &heap.outbox;
-        let Some(_inside) = outbox.holder.enter() else { return Turn::Visited };
-        let slot = outbox.slot(span);
-        if slot.left.get() != 1 {
-            return Turn::Put;
-        }
-        // SAFETY: passed on, and invariant 1: there is a chain, of this span.
-        unsafe { slot.push(block) };
-        Turn::Sent(outbox.send_here(Some(heap), span, class, slot, outbox.most(class)))
     }
 
     /// Puts a freed block of a class in, or takes its span over. Returns what goes out, or `None` if a visitor is at the
@@ -237,10 +185,10 @@ impl Outbox {
             unsafe { slot.push(block) };
             let full = slot.left.get() == 0;
             let n = self.most(class);
-            let whole =
+            let sent =
                 if full { self.send_chain(Some(heap), span, class, slot, n) } else { NOTHING };
             drop(inside);
-            return Some([whole, NOTHING]);
+            return Some([sent, NOTHING]);
         }
         let owner = owner_of(span);
         if table::is_arena(owner) {
@@ -276,7 +224,7 @@ impl Outbox {
             self.holder.begin(&TOTAL, GRANULE);
         }
         // SAFETY: passed on.
-        unsafe { self.begin(slot, span, most, block) };
+        unsafe { self.begin(span, most, block) };
         drop(inside);
         Some([evicted, old])
     }
@@ -286,7 +234,8 @@ impl Outbox {
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    unsafe fn begin(&self, slot: &Slot, span: u32, most: u32, block: *mut Block) {
+    unsafe fn begin(&self, span: u32, most: u32, block: *mut Block) {
+        let slot = self.slot(span);
         // SAFETY: passed on.
         unsafe { Block::make_free(block, null_mut()) };
         let at = block.addr() as u16;
@@ -294,8 +243,8 @@ impl Outbox {
         slot.first.set(at);
         slot.left.set(most as u8 - 1);
         // A chain's `left` does not become 0 soon.
-        slot.seen.set((at >> 8) as u8 & !SEEN);
-        self.last(span).set((at >> 4) as u8);
+        slot.seen.set(0);
+        self.end(span).set(at / 16);
     }
 
     #[inline(always)]
@@ -306,11 +255,11 @@ impl Outbox {
         unsafe { self.slots.get_unchecked(index) }
     }
 
-    /// Where a part of the last block's offset is: see [`Outbox`].
+    /// Where the offset / 16 of a span's chain's last block is.
     #[inline(always)]
-    fn last(&self, span: u32) -> &Cell<u8> {
+    fn end(&self, span: u32) -> &Cell<u16> {
         // SAFETY: as in `slot`.
-        unsafe { self.lasts.get_unchecked(self.index(span)) }
+        unsafe { self.ends.get_unchecked(self.index(span)) }
     }
 
     /// The number of a span's slot.
@@ -338,8 +287,8 @@ impl Outbox {
         }
         let (hand, slot) = self.next();
         self.hand.set(hand);
-        let now = slot.now();
-        if slot.seen.replace(now) == now { self.send(Some(heap), slot) } else { NOTHING }
+        let left = slot.left.get();
+        if slot.seen.replace(left) == left { self.send(Some(heap), slot) } else { NOTHING }
     }
 
     /// The slot at which that looks next, and its number in a count that goes on.
@@ -389,16 +338,8 @@ impl Outbox {
         slot: &Slot,
         n: u32,
     ) -> Sent {
-        self.send_here(heap, span, class, slot, n)
-    }
-
-    /// The same in line.
-    #[inline(always)]
-    fn send_here(&self, heap: Option<&Heap>, span: u32, class: usize, slot: &Slot, n: u32) -> Sent {
+        let ends = (u32::from(slot.first.get()) / 16, self.end(span).get().into());
         slot.left.set(0);
-        let last = self.last(span).get();
-        let last = u32::from(slot.seen.get() & !SEEN) << 4 | u32::from(last);
-        let ends = (u32::from(slot.first.get()) / 16, last);
         // SAFETY: invariant 1: the slot held a chain of freed blocks of its span, which is in use until they are
         // given up here.
         unsafe {

@@ -6,6 +6,7 @@ use super::record::{Heap, Role};
 use super::retain::{give_up_partial, keep_partial};
 use super::table;
 use crate::deferred;
+use crate::region::GRANULE;
 use crate::report::{self, Wrong};
 use crate::span::remote::{Chain, Pushed};
 use crate::span::{self, Block, abandoned};
@@ -51,6 +52,45 @@ pub(super) unsafe fn push(
         Pushed::Claimed { chain, listed, .. } => unsafe {
             take_over(heap, span, class, ends, n, chain, listed)
         },
+    }
+}
+
+/// [`push`] of more than one block, from `first` on, to a span that has an owner, which is usual. Returns `None` if this
+/// one has none, or if the chain is not whole; then nothing has changed.
+///
+/// # Safety
+/// As for [`push`].
+#[inline(always)]
+pub(super) unsafe fn push_owned(
+    span: u32,
+    class: usize,
+    first: *mut Block,
+    last: u32,
+    n: u32,
+) -> Option<bool> {
+    let ends = ((first.addr() as u16 / 16).into(), last);
+    let chain = Chain { head: ends.0, tail: last, count: n };
+    let start = first.cast::<u8>().map_addr(|at| at & !(GRANULE - 1));
+    // SAFETY: passed on, and invariant 1 of `region`: below the limit, as a block of it exists.
+    let (whole, word) = unsafe { (chain.is_whole_in(start), span::remote(span)) };
+    if !whole {
+        return None;
+    }
+    // SAFETY: passed on: the blocks are the caller's until the push succeeds (invariant 5 of `span::remote`).
+    let link = |head: Option<u32>| unsafe {
+        let head = head.map_or(null_mut(), |head| start.add(head as usize * 16));
+        start.add(last as usize * 16).cast::<*mut u8>().write(head);
+    };
+    match word.push_owned(ends, n, link) {
+        Some(n) if n == span::capacity(class) => {
+            span::emptied(true);
+            Some(true)
+        }
+        Some(_) => Some(false),
+        None => {
+            link(None);
+            None
+        }
     }
 }
 

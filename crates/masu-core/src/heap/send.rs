@@ -5,7 +5,7 @@
 
 use super::event;
 use super::fast::{self, Freed};
-use super::outbox::{Outbox, Sent, Turn};
+use super::outbox::Sent;
 use super::push::push_one;
 use super::record::{Heap, Role};
 use super::sampling::bins;
@@ -51,22 +51,6 @@ pub unsafe fn put(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Op
     // SAFETY: passed on.
     let [one, other] = unsafe { heap.outbox.put(heap, span, class, block)? };
     Some(settle(heap, one) | settle(heap, other))
-}
-
-/// [`Outbox::turn`], and [`put`] if that is what is left.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub unsafe fn turn(heap: &Heap, span: u32, class: usize, block: *mut Block) -> Option<bool> {
-    // SAFETY: passed on.
-    unsafe {
-        match Outbox::turn(heap, span, class, block) {
-            Turn::Sent(sent) => Some(settle(heap, sent)),
-            Turn::Put => put(heap, span, class, block),
-            Turn::Visited => None,
-        }
-    }
 }
 
 /// Notes what was sent, once the thread has left the handshake.

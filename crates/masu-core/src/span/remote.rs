@@ -97,7 +97,16 @@ impl Chain {
     /// The caller must have freed the blocks, and not pushed them yet.
     #[inline(always)]
     pub unsafe fn is_whole(&self, span: u32) -> bool {
-        let start = block_at(span, 0).cast::<u8>();
+        // SAFETY: passed on.
+        unsafe { self.is_whole_in(block_at(span, 0).cast()) }
+    }
+
+    /// The same, given where the span begins.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn is_whole_in(&self, start: *mut u8) -> bool {
         let mut at = self.head as usize * 16;
         // Of all links, what lies above the offset, which is the span's address: one sum is compared.
         let mut above = 0;
@@ -127,11 +136,10 @@ impl Chain {
         for _ in 0..left + 7 {
             follow();
         }
-        let last = block_at(span, self.tail);
-        // SAFETY: passed on: that is a block of the span, the caller's.
+        // SAFETY: passed on: where the last block is said to be is one of the span, the caller's.
         above << 16 == start.addr().wrapping_mul(steps)
             && at == self.tail as usize * 16
-            && unsafe { (*last).next.is_null() }
+            && unsafe { start.add(at).cast::<usize>().read() == 0 }
     }
 
     /// Whether it stands for all blocks of the span, whose pages have been given back.
@@ -242,7 +250,7 @@ impl RemoteWord {
     #[inline]
     pub fn push(
         &self,
-        (first, last): (u32, u32),
+        ends: (u32, u32),
         n: u32,
         threshold: impl Fn() -> u32,
         mut link: impl FnMut(Option<u32>),
@@ -267,22 +275,51 @@ impl RemoteWord {
                 }
                 continue;
             }
-            let last = if count(word) == 0 {
-                link(None);
-                last.into()
-            } else {
-                link(Some(head(word) as u32));
-                tail(word)
-            };
-            let new = u64::from(first) << HEAD_SHIFT
-                | last << TAIL_SHIFT
-                | total << COUNT_SHIFT
-                | word & !CHAIN;
-            match self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return Pushed::Queued(total as u32),
+            match self.lengthen(word, ends, n, &mut link) {
+                Ok(total) => return Pushed::Queued(total),
                 Err(now) => word = now,
             }
         }
+    }
+
+    /// [`push`](Self::push) to a span that has an owner: the usual case. Returns the chain's length, or `None` if the
+    /// span has none, or the purge has it; then nothing has changed, except what `link` has stored.
+    #[inline(always)]
+    pub fn push_owned(
+        &self,
+        ends: (u32, u32),
+        n: u32,
+        mut link: impl FnMut(Option<u32>),
+    ) -> Option<u32> {
+        let mut word = self.0.load(Ordering::Relaxed);
+        while word & STATE == OWNED {
+            match self.lengthen(word, ends, n, &mut link) {
+                Ok(total) => return Some(total),
+                Err(now) => word = now,
+            }
+        }
+        None
+    }
+
+    /// Makes the chain of a word longer. Returns its length, or what the word is if that has changed.
+    #[inline(always)]
+    fn lengthen(
+        &self,
+        word: u64,
+        (first, last): (u32, u32),
+        n: u32,
+        link: &mut impl FnMut(Option<u32>),
+    ) -> Result<u32, u64> {
+        let rest = if count(word) == 0 {
+            link(None);
+            u64::from(last) << TAIL_SHIFT | word & !CHAIN
+        } else {
+            link(Some(head(word) as u32));
+            word & !(OFFSET << HEAD_SHIFT)
+        };
+        let new = (u64::from(first) << HEAD_SHIFT | rest) + (u64::from(n) << COUNT_SHIFT);
+        self.0.compare_exchange_weak(word, new, Ordering::Release, Ordering::Relaxed)?;
+        Ok(count(new) as u32)
     }
 
     /// Takes the chain. Owner only. Waits while the purge gives the span's pages back, so what

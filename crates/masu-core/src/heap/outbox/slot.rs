@@ -27,6 +27,14 @@ const fn most_of(bytes: usize) -> [u8; LAST_CLASS + 1] {
     out
 }
 
+/// Most blocks in a chain of a class, in a process that is not oversubscribed.
+#[inline(always)]
+pub fn most_usual(class: usize) -> u32 {
+    debug_assert!(class <= LAST_CLASS);
+    // SAFETY: invariant 1 of `span::bound`.
+    unsafe { *MOST[0].get_unchecked(class) }.into()
+}
+
 /// A thread's outbox.
 pub struct Outbox {
     /// Notes when a block was put into an empty outbox.
@@ -38,8 +46,8 @@ pub struct Outbox {
     /// Blocks and bytes that the purge has sent and that are not counted yet.
     pub(super) visited: (Cell<u64>, Cell<u64>),
     pub(super) slots: [Slot; SLOTS],
-    /// For each slot's chain, the lower eight bits of the last block's offset / 16.
-    pub(super) lasts: [Cell<u8>; SLOTS],
+    /// For each slot's chain, the last block's offset / 16.
+    pub(super) ends: [Cell<u16>; SLOTS],
 }
 
 impl Outbox {
@@ -68,7 +76,7 @@ impl Outbox {
                 hand: Cell::new(0),
                 visited: (Cell::new(0), Cell::new(0)),
                 slots: array_of!(Slot::new(); SLOTS),
-                lasts: array_of!(Cell::new(0); SLOTS),
+                ends: array_of!(Cell::new(0); SLOTS),
             }
         }
     }
@@ -85,8 +93,7 @@ pub struct Slot {
     pub first: Cell<u16>,
     /// How many more blocks the chain takes; 0 if there is no chain.
     pub left: Cell<u8>,
-    /// In the upper four bits those of the last block's offset / 16, in the lower ones those of `left` at the last look
-    /// at the slot.
+    /// What `left` was at the last look at the slot.
     pub seen: Cell<u8>,
 }
 
@@ -103,26 +110,28 @@ impl Slot {
         }
     }
 
-    /// What [`seen`](Self::seen) becomes at a look.
-    #[inline(always)]
-    pub fn now(&self) -> u8 {
-        self.seen.get() & !SEEN | self.left.get() & SEEN
-    }
-
     /// Puts a block in front of the chain: a link is the block's own address with the offset of the one before it.
     ///
     /// # Safety
     /// It must be a freed block of the chain's span, which the caller gives up.
     #[inline(always)]
     pub unsafe fn push(&self, block: *mut Block) {
-        let before = usize::from(self.first.replace(block.addr() as u16));
+        // SAFETY: passed on.
+        unsafe { self.link(block) };
+        self.first.set(block.addr() as u16);
+    }
+
+    /// Links a block to the chain, of which it is no part yet.
+    ///
+    /// # Safety
+    /// As for [`push`](Self::push).
+    #[inline(always)]
+    pub unsafe fn link(&self, block: *mut Block) {
+        let first = usize::from(self.first.get());
         // SAFETY: as the caller says.
-        unsafe { Block::make_free(block, block.map_addr(|at| at & !(GRANULE - 1) | before)) };
+        unsafe { Block::make_free(block, block.map_addr(|at| at & !(GRANULE - 1) | first)) };
     }
 }
-
-/// In `seen`, what was seen.
-pub const SEEN: u8 = 0xf;
 
 /// Most blocks in any chain.
 const MOST_OF_ALL: u32 = CHAIN_OF_SMALL.0;

@@ -109,9 +109,10 @@ pub fn free(block: usize) {
                 Freed::Look(line) => Some(frees::look_at_freed(line).into()),
                 Freed::Others(granule, base) => match frees::add_to_chain(base, p, granule) {
                     Added::Yes => Some(0),
-                    Added::Turn(class) if frees::begin_chain(p, granule, class) => Some(0),
-                    Added::Turn(class) => frees::turn_of_chain(p, granule, class),
-                    Added::No => frees::free_of_others(p, granule),
+                    Added::Begin(class) if frees::begin_chain(p, granule, class) => Some(0),
+                    Added::Full(class) => frees::send_chain(p, granule, class)
+                        .or_else(|| frees::free_of_others(p, granule)),
+                    Added::Begin(_) | Added::No => frees::free_of_others(p, granule),
                 },
                 Freed::Unknown => None,
             }
