@@ -17,7 +17,7 @@ macro_rules! aliases {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $result)? {
             let target: unsafe extern "C" fn($($type),*) $(-> $result)? = $target;
-            // SAFETY: the caller's contract is the target's.
+            // SAFETY: passed on: the contract is the target's.
             unsafe { target($($arg),*) }
         }
     )+};

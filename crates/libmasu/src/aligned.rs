@@ -52,7 +52,7 @@ pub unsafe extern "C" fn posix_memalign(
     if block.is_null() {
         return ENOMEM;
     }
-    // SAFETY: the caller passes a place for the result.
+    // SAFETY: as the caller says, a place for the result.
     unsafe { *place = block.cast() };
     0
 }

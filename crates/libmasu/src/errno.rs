@@ -16,7 +16,7 @@ unsafe extern "C" {
 /// Sets `errno` and returns null: the result of a failed allocation.
 #[cold]
 pub fn fail(error: c_int) -> *mut u8 {
-    // SAFETY: the C library returns the address of the calling thread's `errno`.
+    // SAFETY: invariant 1 of `libmasu`: the C library returns the address of the calling thread's `errno`.
     unsafe { *__errno_location() = error };
     core::ptr::null_mut()
 }

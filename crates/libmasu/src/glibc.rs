@@ -13,6 +13,11 @@
 //!
 //! Nothing unreadable is read: the kernel is asked first. A block that matches none of these is left alone, such as one
 //! of the main arena of a second copy of glibc, which has no break.
+//!
+//! Invariants:
+//!
+//! 1. A word is read only if the kernel could read it just before. A program that unmaps the block
+//!    which it is freeing would crash in any allocator.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::transmute;
@@ -28,8 +33,8 @@ pub fn serve(act: Act, p: *mut u8) -> Option<usize> {
         return None;
     }
     let p = p.cast::<c_void>();
-    // SAFETY: the functions are glibc's, and the block is its own. If the block is damaged, glibc
-    // detects it.
+    // SAFETY: invariant 1 of `libmasu`: the functions are glibc's, and the block is its own. If the block is damaged,
+    // glibc detects it.
     unsafe {
         match act {
             Act::Free => {
@@ -58,7 +63,7 @@ fn function(name: &CStr) -> Option<*const c_void> {
     if dlsym.is_null() {
         return None;
     }
-    // SAFETY: this is the loader's signature.
+    // SAFETY: invariant 1 of `libmasu`: `dlsym` has this type.
     let dlsym = unsafe {
         transmute::<*const c_void, extern "C" fn(*mut c_void, *const c_char) -> *const c_void>(
             dlsym,
@@ -87,7 +92,7 @@ fn word(address: usize) -> Option<usize> {
         return None;
     }
     let word;
-    // SAFETY: the kernel has just read it.
+    // SAFETY: invariant 1: the kernel has just read it.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!("mov {}, qword ptr [{}]", out(reg) word, in(reg) address,
@@ -156,7 +161,7 @@ fn program_break() -> usize {
     if sbrk.is_null() {
         return 0;
     }
-    // SAFETY: this is the C library's signature. An argument of 0 changes nothing.
+    // SAFETY: invariant 1 of `libmasu`: `sbrk` has this type; an argument of 0 changes nothing.
     let sbrk = unsafe { transmute::<*const c_void, extern "C" fn(isize) -> usize>(sbrk) };
     sbrk(0)
 }

@@ -33,11 +33,11 @@ pub fn is_secure() -> bool {
     if getauxval.is_null() {
         return false;
     }
-    // SAFETY: this is the C library's signature.
+    // SAFETY: invariant 1 of `libmasu`: `getauxval` has this type.
     let getauxval = unsafe {
         core::mem::transmute::<*const c_void, unsafe extern "C" fn(usize) -> usize>(getauxval)
     };
-    // SAFETY: `getauxval` accepts any type.
+    // SAFETY: invariant 1 of `libmasu`: `getauxval` accepts any type of value.
     unsafe { getauxval(AT_SECURE) != 0 }
 }
 
@@ -55,7 +55,7 @@ pub fn registers_late() -> bool {
 /// # Safety
 /// The handlers must be callable at any future fork, on any thread.
 pub unsafe fn at_fork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) {
-    // SAFETY: the caller guarantees it.
+    // SAFETY: passed on.
     unsafe { pthread_atfork(prepare, parent, child) };
 }
 

@@ -3,6 +3,10 @@
 //!
 //! A program may set a function to be called instead, by the name
 //! `experimental.hooks.safety_check_abort`; if the function returns, `new` returns null.
+//!
+//! Invariants:
+//!
+//! 1. What [`HOOK`] holds is null or a [`Hook`] that may be called at any time, as [`set_hook`] requires.
 
 use core::ffi::{CStr, c_char};
 use core::ptr::null_mut;
@@ -29,7 +33,10 @@ pub fn set(on: bool) {
 }
 
 /// Sets the function that is called instead of ending the process; null removes it.
-pub fn set_hook(hook: *mut u8) {
+///
+/// # Safety
+/// `hook` must be null or the address of a [`Hook`] that may be called at any time from now on.
+pub unsafe fn set_hook(hook: *mut u8) {
     HOOK.store(hook.cast(), Ordering::Release);
 }
 
@@ -47,6 +54,6 @@ pub fn fail() {
         masu_core::write_stderr(&LINE);
         masu_core::abort();
     }
-    // SAFETY: the program registered it as such a function.
+    // SAFETY: invariant 1: the program registered such a function.
     unsafe { core::mem::transmute::<*mut (), Hook>(hook)(MESSAGE.as_ptr()) }
 }

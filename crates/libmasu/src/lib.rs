@@ -56,6 +56,17 @@
 //!
 //! A release build contains no panic path and no `core::fmt`. The panic handler and the personality
 //! routine below exist for builds whose optimiser leaves checks in; neither is ever reached.
+//!
+//! # Invariants
+//!
+//! Invariants that hold for the whole object:
+//!
+//! 1. A symbol that is declared `extern`, or that `weak!` finds, has the type and the meaning that the
+//!    manual of its library gives it: the C library's, the loader's, the C++ ABI's or jemalloc's.
+//! 2. This object is never unloaded.
+//! 3. The loader calls `process::start` once, with a valid environment, before `main`.
+//! 4. The C library calls `prepare` on the thread that forks, and then, on the same thread, `parent` in
+//!    the process and `child` in the new one.
 
 #![cfg_attr(not(test), no_std)]
 

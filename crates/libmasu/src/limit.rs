@@ -25,7 +25,7 @@ pub extern "C" fn masu_set_limits(soft: usize, hard: usize) {
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "masu_door")]
 pub unsafe extern "C" fn masu_get_limits(soft: *mut usize, hard: *mut usize) {
-    // SAFETY: the caller passes writable places.
+    // SAFETY: as the caller says, null or writable places.
     unsafe {
         if let Some(soft) = soft.as_mut() {
             *soft = control::limit_soft();

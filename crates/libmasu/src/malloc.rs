@@ -74,7 +74,7 @@ unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
-    // SAFETY: a live block, given up by the caller.
+    // SAFETY: as the caller says, null or a live block, and it is not null.
     unsafe { masu_core::dealloc(block) };
     core::ptr::null_mut()
 }
@@ -107,15 +107,15 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     if block.is_null() || size == 0 {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: passed on: null or a live block.
         return unsafe { allocate_or_free(block.cast(), size) }.cast();
     }
-    // SAFETY: a live block and a size that is not 0.
+    // SAFETY: as the caller says, a live block, since it is not null; and the size is not 0.
     let same = unsafe { masu_core::realloc_fast(block.cast(), size) };
     if !same.is_null() {
         return same.cast();
     }
-    // SAFETY: as above.
+    // SAFETY: as the caller says, a live block, since it is not null; and the size is not 0.
     unsafe { reallocate(block.cast(), size) }.cast()
 }
 
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn reallocarray(
     size: usize,
 ) -> *mut c_void {
     match count.checked_mul(size) {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: passed on.
         Some(size) => unsafe { realloc(block, size) },
         None => fail(ENOMEM).cast(),
     }
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn reallocarray(
 #[unsafe(no_mangle)]
 #[unsafe(link_section = ".text.masu_free")]
 pub unsafe extern "C" fn free(block: *mut c_void) {
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::dealloc(block.cast()) }
 }
 
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 /// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cfree(block: *mut c_void) {
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::dealloc(block.cast()) }
 }
 
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn cfree(block: *mut c_void) {
 /// `block` must be null or a live block that was requested with this size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_sized(block: *mut c_void, size: usize) {
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::dealloc_sized(block.cast(), size) }
 }
 
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn free_sized(block: *mut c_void, size: usize) {
 /// `block` must be null or a live block that was requested with this alignment and size.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, size: usize) {
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::dealloc_aligned(block.cast(), size, align) }
 }
 
@@ -183,6 +183,6 @@ pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, si
 /// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::usable_size(block.cast()) }
 }

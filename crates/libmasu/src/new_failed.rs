@@ -20,6 +20,11 @@
 //! C++ ABI names: any program that can catch it has all of them linked, whereas a static program
 //! may lack the library's own function for throwing it. Without these parts no code could catch the
 //! exception, and `new` ends the process with a message.
+//!
+//! Invariants:
+//!
+//! 1. An exception that leaves these functions passes only through frames of `operator_new` that have
+//!    nothing to clean up: they return what they called returns, and own nothing.
 
 use crate::aligned::try_aligned;
 
@@ -96,7 +101,7 @@ extern "C" fn new_handler() -> *const c_void {
     if get.is_null() {
         return get;
     }
-    // SAFETY: this is `std::get_new_handler()`.
+    // SAFETY: invariant 1 of `libmasu`: this is `std::get_new_handler()`.
     unsafe { transmute::<*const c_void, unsafe extern "C" fn() -> *const c_void>(get)() }
 }
 
@@ -127,9 +132,9 @@ unsafe extern "C" fn bad_alloc(place: *mut Throw) {
         masu_core::write_stderr(&LINE);
         masu_core::abort();
     }
-    // SAFETY: this is the C++ ABI. A `bad_alloc` is a pointer to its virtual table, past the two
-    // words before the first function; allocation does not return null. The caller passes a
-    // writable `place`.
+    // SAFETY: as the caller says, `place` is writable. The rest is invariant 1 of `libmasu`, the C++ ABI: a
+    // `bad_alloc` is a pointer to its virtual table, past the two words before the first function; allocation does
+    // not return null.
     unsafe {
         let exception = transmute::<*const c_void, unsafe extern "C" fn(usize) -> *mut c_void>(
             allocate,
@@ -146,7 +151,7 @@ extern "C" fn swallow(thrown: *mut c_void) {
     if begin.is_null() || end.is_null() {
         return;
     }
-    // SAFETY: these are the functions of the C++ ABI, called once in the required order, with the
+    // SAFETY: invariant 1 of `libmasu`: the functions of the C++ ABI, called once in the required order, with the
     // exception that the personality routine passed to the landing pad.
     unsafe {
         transmute::<*const c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(begin)(thrown);
@@ -168,23 +173,23 @@ fn runtime_symbol(name: &CStr) -> *const c_void {
     if find.is_null() {
         return core::ptr::null();
     }
-    // SAFETY: `dlsym` of POSIX.
+    // SAFETY: invariant 1 of `libmasu`: `dlsym` has this type.
     let find = unsafe { transmute::<*const c_void, Find>(find) };
     // By name, because linkers warn about any static program that refers to `dlopen`.
-    // SAFETY: a valid string.
+    // SAFETY: invariant 1 of `libmasu`: `dlsym` takes this handle and a string.
     let open = unsafe { find(RTLD_DEFAULT, c"dlopen".as_ptr()) };
     if open.is_null() {
         return open;
     }
-    // SAFETY: `dlopen` of POSIX.
+    // SAFETY: invariant 1 of `libmasu`: `dlopen` has this type.
     let open = unsafe { transmute::<*const c_void, Open>(open) };
     for library in [c"libstdc++.so.6", c"libc++.so.1"] {
-        // SAFETY: a valid string.
+        // SAFETY: invariant 1 of `libmasu`: `dlopen` takes a string, and with `RTLD_NOLOAD` loads nothing.
         let library = unsafe { open(library.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
         if library.is_null() {
             continue;
         }
-        // SAFETY: a handle just obtained and a valid string.
+        // SAFETY: invariant 1 of `libmasu`: `dlsym` takes the handle just obtained and a string.
         let symbol = unsafe { find(library, name.as_ptr()) };
         if !symbol.is_null() {
             return symbol;

@@ -27,7 +27,7 @@ macro_rules! plain_news {
             if !block.is_null() {
                 return block.cast();
             }
-            // SAFETY: a tail call, as required of a call that may unwind.
+            // SAFETY: invariant 1 of `new_failed`: a tail call, which leaves nothing to clean up.
             unsafe { $slow(size) }
         }
     )+};
@@ -49,7 +49,7 @@ unsafe extern "C" fn throwing_slow(size: usize) -> *mut c_void {
     if infallible::is_on() {
         return ended();
     }
-    // SAFETY: a tail call.
+    // SAFETY: invariant 1 of `new_failed`: a tail call, which leaves nothing to clean up.
     unsafe { new_or_throw(size, 0) }
 }
 
@@ -62,7 +62,7 @@ unsafe extern "C" fn nothrow_slow(size: usize) -> *mut c_void {
     if infallible::is_on() {
         return ended();
     }
-    // SAFETY: a tail call.
+    // SAFETY: invariant 1 of `new_failed`: a tail call, which leaves nothing to clean up.
     unsafe { new_or_null(size, 0) }
 }
 
@@ -95,7 +95,7 @@ macro_rules! aligned_news {
             if infallible::is_on() {
                 return ended();
             }
-            // SAFETY: a tail call.
+            // SAFETY: invariant 1 of `new_failed`: a tail call, which leaves nothing to clean up.
             unsafe { $failed(size, align) }
         }
     )+};
@@ -119,7 +119,7 @@ macro_rules! deletes {
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, reason = "the ABI's name")]
         pub unsafe extern "C" fn $name(block: *mut c_void $(, $arg: $type)*) {
-            // SAFETY: the caller's contract is the same.
+            // SAFETY: passed on.
             unsafe { masu_core::$free(block.cast() $(, $told)*) }
         }
     )+};

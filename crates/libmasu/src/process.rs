@@ -26,7 +26,7 @@ static UNWINDER: masu_core::profile::Unwinder = masu_core::profile::Unwinder {
 pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environment) {
     masu_core::profile::set_unwinder(&UNWINDER);
     masu_core::set_neighbour(glibc::serve);
-    // SAFETY: the loader calls this once, on the only thread, with a valid environment.
+    // SAFETY: as the caller says, called once, before there is a second thread that could change the environment.
     unsafe {
         let (environment, secure) = (environment(envp), host::is_secure());
         let program = crate::jemalloc::conf::read(environment, secure);
@@ -40,7 +40,8 @@ pub unsafe extern "C" fn start(_argc: c_int, _argv: Environment, envp: Environme
 }
 
 fn register() {
-    // SAFETY: the engine's handlers may be called at any fork; it is never unloaded.
+    // SAFETY: invariant 2 of `libmasu`: the handlers may be called at any fork, because this object is never
+    // unloaded.
     unsafe { host::at_fork(prepare, parent, child) };
 }
 
@@ -52,7 +53,7 @@ fn environment(passed: Environment) -> Environment {
     if environ.is_null() {
         return passed;
     }
-    // SAFETY: the C library's variable, which no other thread can change yet.
+    // SAFETY: invariants 1 and 3 of `libmasu`: the C library's variable, which nothing changes before `main`.
     let set = unsafe { *environ };
     if set.is_null() { passed } else { set }
 }
@@ -60,13 +61,13 @@ fn environment(passed: Environment) -> Environment {
 unsafe extern "C" fn prepare() {
     masu_core::fork_prepare();
     if masu_core::lock::fork::is_forking_thread() {
-        // SAFETY: prepared.
+        // SAFETY: invariant 4 of `libmasu`: this thread has just prepared the engine.
         unsafe { prof::fork_prepare() }
     }
 }
 
 unsafe extern "C" fn parent() {
-    // SAFETY: called by fork, on the thread that prepared, in the parent.
+    // SAFETY: invariant 4 of `libmasu`: called by fork in the parent, on the thread that prepared.
     unsafe {
         if masu_core::fork_parent() {
             prof::fork_done();
@@ -75,7 +76,7 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    // SAFETY: called by fork, in the child, on the thread that prepared.
+    // SAFETY: invariant 4 of `libmasu`: called by fork in the child, on the thread that prepared.
     unsafe {
         if masu_core::fork_child() {
             prof::fork_done();

@@ -153,7 +153,7 @@ pub unsafe extern "C" fn malloc_info(options: c_int, stream: *mut c_void) -> c_i
     }
     let info = mallinfo2();
     let mut sink = |bytes: &[u8]| {
-        // SAFETY: a live buffer and the caller's open stream.
+        // SAFETY: as the caller says, a stream open for writing; the buffer is alive.
         unsafe { fwrite(bytes.as_ptr().cast(), 1, bytes.len(), stream) };
     };
     let mut text = Text::new(&mut sink);

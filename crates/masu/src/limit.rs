@@ -19,6 +19,10 @@
 //! }
 //! ```
 
+// Invariants:
+//
+// 1. The engine calls `call` only with the data that was set together with it, by `on_soft_limit`.
+
 use crate::global;
 use core::ffi::c_void;
 use masu_core::config::LimitOrAuto;
@@ -103,7 +107,7 @@ pub fn set_hard(limit: Option<usize>) {
 /// ```
 pub fn on_soft_limit(callback: fn(usize, usize)) {
     extern "C" fn call(used: usize, limit: usize, callback: *mut c_void) {
-        // SAFETY: the address of a function of this type, stored below.
+        // SAFETY: invariant 1: the address of a function of this type.
         let callback = unsafe { core::mem::transmute::<*mut c_void, fn(usize, usize)>(callback) };
         callback(used, limit);
     }

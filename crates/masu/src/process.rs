@@ -8,6 +8,14 @@
 //!
 //! A library that is loaded by `dlopen` stays loaded ([`pin`]): the exits of threads and forks call
 //! into it, and its blocks may be anywhere.
+//!
+//! Invariants:
+//!
+//! 1. A symbol of the C library's or the linker's name has the type and the meaning that their manuals
+//!    give it.
+//! 2. Once `pin` has returned, this object stays loaded until the process ends.
+//! 3. The C library calls `prepare` on the thread that forks, and then, on the same thread, `parent` in
+//!    the process and `child` in the new one.
 
 use crate::Config;
 use crate::heap::list;
@@ -27,7 +35,7 @@ type ForkHandler = unsafe extern "C" fn();
 
 unsafe extern "C" {
     static environ: *const *const c_char;
-    fn getauxval(kind: usize) -> usize;
+    safe fn getauxval(kind: usize) -> usize;
     fn pthread_atfork(prepare: ForkHandler, parent: ForkHandler, child: ForkHandler) -> c_int;
     fn atexit(function: extern "C" fn()) -> c_int;
 }
@@ -57,17 +65,17 @@ fn start(config: &Config) {
     pin();
     #[cfg(feature = "prof")]
     masu_core::profile::set_unwinder(&UNWINDER);
-    // SAFETY: the C library's variable, which is null or points to the environment. A program that
+    let secure = getauxval(AT_SECURE) != 0;
+    // SAFETY: invariant 1: the C library's variable, which is null or points to the environment. A program that
     // changes it while another thread allocates for the first time would break `getenv` as well.
     unsafe {
-        let secure = getauxval(AT_SECURE) != 0;
         masu_core::start_configured(config.options(), environ, secure, true);
     }
-    // SAFETY: the engine's handlers may be called at any fork, and this object is never unloaded.
+    // SAFETY: invariant 2: the handlers may be called at any fork, because this object is never unloaded.
     unsafe { pthread_atfork(prepare, parent, child) };
     if masu_core::control::show_stats() || masu_core::profile::last_rate() != 0 {
-        // SAFETY: the function may be called at any exit. If it cannot be registered, no statistics
-        // are shown or written.
+        // SAFETY: invariant 2: the function may be called at any exit, because this object is never unloaded. If it
+        // cannot be registered, no statistics are shown or written.
         unsafe { atexit(masu_exit) };
     }
 }
@@ -78,12 +86,12 @@ unsafe extern "C" fn prepare() {
     }
     list::fork_prepare();
     masu_core::fork_prepare();
-    // SAFETY: just called, both.
+    // SAFETY: invariant 3: this thread has just prepared both.
     unsafe { list::fork_prepared() }
 }
 
 unsafe extern "C" fn parent() {
-    // SAFETY: called by fork, on the thread that prepared, in the parent.
+    // SAFETY: invariant 3: called by fork in the parent, on the thread that prepared.
     unsafe {
         if masu_core::fork_parent() {
             list::fork_done();
@@ -92,7 +100,7 @@ unsafe extern "C" fn parent() {
 }
 
 unsafe extern "C" fn child() {
-    // SAFETY: called by fork, in the child, on the thread that prepared.
+    // SAFETY: invariant 3: called by fork in the child, on the thread that prepared.
     unsafe {
         if masu_core::fork_child() {
             list::fork_done();
@@ -119,10 +127,9 @@ fn is_program() -> bool {
     if header.is_null() {
         return false;
     }
-    // SAFETY: the linker's symbol for this object's ELF header, which is mapped.
+    // SAFETY: invariant 1: the linker's symbol for this object's ELF header, which is mapped.
     let offset = unsafe { (*header).program_headers };
-    // SAFETY: `getauxval` accepts any type.
-    header as usize + offset as usize == unsafe { getauxval(AT_PHDR) }
+    header as usize + offset as usize == getauxval(AT_PHDR)
 }
 
 /// `Dl_info` of `dladdr`.
@@ -148,13 +155,13 @@ fn pin() {
     if dladdr.is_null() || dlopen.is_null() {
         return;
     }
-    // SAFETY: these are the C library's signatures.
+    // SAFETY: invariant 1: the functions of these names have these types.
     let (dladdr, dlopen) = unsafe {
         (transmute::<*const c_void, Dladdr>(dladdr), transmute::<*const c_void, Dlopen>(dlopen))
     };
     let mut info = MaybeUninit::<SymbolInfo>::uninit();
-    // SAFETY: `dladdr` accepts any address. The library is already loaded, so `dlopen` neither
-    // loads nor runs anything; the handle, a reference to it, is kept for ever.
+    // SAFETY: invariant 1: `dladdr` accepts any address, and stores a C string. `dlopen` neither loads nor runs
+    // anything, because the library is loaded already; its handle, a reference to the library, is kept for ever.
     unsafe {
         let own: *const c_void = (&raw const STARTED).cast();
         if dladdr(own, info.as_mut_ptr()) == 0 || info.assume_init_ref().file.is_null() {

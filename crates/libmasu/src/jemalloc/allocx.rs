@@ -56,7 +56,7 @@ pub unsafe extern "C" fn rallocx(block: *mut c_void, size: usize, flags: c_int) 
     let (align, zeroed) = (flags.align().max(NATURAL), flags.zeroed());
     let p: *mut u8 = block.cast();
     let _common = arenas::common(flags.arena());
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on: a live block.
     let to = unsafe {
         match flags.arena() {
             Some(arena) if !arenas::exists(arena) => null_mut(),
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn xallocx(
     let p: *mut u8 = block.cast();
     if (p as usize).is_multiple_of(flags.align()) {
         let most = size.saturating_add(extra).min(isize::MAX as usize);
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: passed on: a live block.
         let _ = unsafe {
             masu_core::resize_exact(p, most, flags.zeroed())
                 || extra != 0
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn xallocx(
                     && masu_core::resize_exact(p, size, flags.zeroed())
         };
     }
-    // SAFETY: as above.
+    // SAFETY: passed on: a live block.
     unsafe { masu_core::usable_size(p) }
 }
 
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn xallocx(
 /// `block` must be a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sallocx(block: *const c_void, _flags: c_int) -> usize {
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::usable_size(block.cast()) }
 }
 
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn sallocx(block: *const c_void, _flags: c_int) -> usize {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dallocx(block: *mut c_void, flags: c_int) {
     let flags = Flags::new(flags);
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe {
         if flags.is_plain() {
             masu_core::dealloc(block.cast());
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn dallocx(block: *mut c_void, flags: c_int) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sdallocx(block: *mut c_void, size: usize, flags: c_int) {
     let align = Flags::new(flags).align();
-    // SAFETY: the caller's contract is the same.
+    // SAFETY: passed on.
     unsafe { masu_core::dealloc_at_least(block.cast(), size, align) }
 }
 

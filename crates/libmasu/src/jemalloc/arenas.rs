@@ -3,6 +3,13 @@
 //! Arena 0 is the common memory of all threads, where everything lives that names no other. A
 //! number from `arenas.create` stands for a separate heap; freeing and resizing find it from the
 //! block. Numbers of destroyed arenas are reused, as in jemalloc.
+//!
+//! Invariants:
+//!
+//! 1. What a slot holds is null or a heap that [`make`] has made; the engine keeps a heap's record
+//!    readable even after the heap was destroyed.
+//! 2. A program that resets or destroys an arena uses neither its blocks nor the arena from then on, as
+//!    `mallctl` requires.
 
 use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT, EPERM, Error};
 use core::ffi::CStr;
@@ -31,7 +38,7 @@ fn slot(arena: usize) -> Option<&'static AtomicPtr<Arena>> {
 
 /// Returns the heap of an arena that was made and not destroyed.
 pub fn heap(arena: usize) -> Option<&'static Arena> {
-    // SAFETY: heaps are type-stable; a slot holds one or null.
+    // SAFETY: invariant 1: a slot holds null or a heap whose record is readable.
     unsafe { slot(arena)?.load(Ordering::Acquire).as_ref() }
 }
 
@@ -73,7 +80,7 @@ pub fn number_of(heap: &'static Arena) -> Option<usize> {
 #[inline(never)]
 pub fn common(named: Option<usize>) -> Option<Scope> {
     let elsewhere = named == Some(0) && masu_core::scope().is_some();
-    // SAFETY: no heap is named, and what the call opens meanwhile, for a hook, is closed before it ends.
+    // SAFETY: invariant 2 of `jemalloc::thread`: what the call opens meanwhile, for a hook, is closed before it ends.
     elsewhere.then(|| unsafe { Scope::open(None) })
 }
 
@@ -100,7 +107,8 @@ pub unsafe fn move_to(
         None => masu_core::alloc_exact(size, align, zeroed),
     };
     if !block.is_null() {
-        // SAFETY: two blocks, each at least as long as the copied range.
+        // SAFETY: as the caller says, a live block; the new one is another, and each is at least as long as the
+        // copied range.
         unsafe {
             core::ptr::copy_nonoverlapping(p, block, masu_core::usable_size(p).min(exact));
             // Not in line: this is seldom called.
@@ -138,18 +146,16 @@ pub fn create(call: &Call) -> Answer {
 /// `experimental.arenas_create_ext`: hooks, and whether the heap's metadata lies in their memory.
 pub fn create_with(call: &Call) -> Answer {
     call.must_read(size_of::<u32>())?;
-    let settings = call.new_struct::<Settings>()?;
-    let (hooks, records) = settings.map_or((null_mut(), 0), |s| (s.hooks, s.metadata_use_hooks));
-    make(call, hooks, records != 0)
+    let settings = call.new_bytes::<SETTINGS>()?;
+    let parts = settings.as_ref().and_then(|settings| settings.split_first_chunk());
+    let (hooks, records) = parts.map_or((0, false), |(&hooks, rest)| {
+        (usize::from_ne_bytes(hooks), rest.first().is_some_and(|&flag| flag != 0))
+    });
+    make(call, hooks as *const Hooks, records)
 }
 
-/// jemalloc's `arena_config_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Settings {
-    hooks: *mut Hooks,
-    metadata_use_hooks: u8,
-}
+/// Bytes of jemalloc's `arena_config_t`: the address of hooks, a `bool` (`metadata_use_hooks`), and padding.
+const SETTINGS: usize = 16;
 
 /// Makes an arena, with hooks if they are not null, and returns its number.
 fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
@@ -160,7 +166,8 @@ fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
             dss_of(i + 1).store(dss_of(ALL).load(Ordering::Relaxed), Ordering::Relaxed);
             COUNT.fetch_max(i as u32 + 2, Ordering::AcqRel);
             if !hooks.is_null() {
-                // SAFETY: the program's table, which it keeps for as long as the arena lives.
+                // SAFETY: invariant 2 of `jemalloc::call`: the program's table, which it keeps for as long as the
+                // arena lives.
                 unsafe { heap.set_hooks(hooks, i as u32 + 1) };
                 if records && !heap.keep_records() {
                     slot.store(null_mut(), Ordering::Release);
@@ -170,7 +177,7 @@ fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
             return call.unsigned(i as u32 + 1);
         }
     }
-    // SAFETY: just made, and empty.
+    // SAFETY: invariant 1: just made, and no slot holds it.
     unsafe { heap.destroy() };
     Err(EAGAIN)
 }
@@ -232,7 +239,7 @@ fn own(call: &Call) -> Result<&'static Arena, Error> {
 /// the blocks of this library and of all other code.
 pub fn reset(call: &Call) -> Answer {
     let heap = made(call)?;
-    // SAFETY: the caller guarantees that no block is used again.
+    // SAFETY: invariant 2: nothing uses the arena's blocks any more.
     unsafe { heap.reset() };
     Ok(())
 }
@@ -248,7 +255,7 @@ pub fn destroy(call: &Call) -> Answer {
     if slot.compare_exchange(at, null_mut(), Ordering::AcqRel, Ordering::Relaxed).is_err() {
         return Err(EFAULT);
     }
-    // SAFETY: as for `reset`, and the heap can no longer be found by its number.
+    // SAFETY: invariant 2: nothing uses the arena or its blocks any more; its number no longer leads to it.
     unsafe { heap.destroy() };
     Ok(())
 }
@@ -281,7 +288,8 @@ pub fn name(call: &Call) -> Answer {
         return Err(EINVAL);
     }
     let name = if call.index[0] == 0 { c"auto" } else { c"manual" };
-    // SAFETY: the caller's buffer has room for 32 bytes, the longest name of an arena.
+    // SAFETY: invariant 2 of `jemalloc::call`: the program's buffer has room for 32 bytes, the longest name of an
+    // arena.
     unsafe { core::ptr::copy_nonoverlapping(name.as_ptr(), to, name.to_bytes_with_nul().len()) };
     Ok(())
 }
@@ -304,7 +312,7 @@ pub fn dss(call: &Call) -> Answer {
         if wanted.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: the new value is a string.
+        // SAFETY: invariant 2 of `jemalloc::call`: the new value is a string.
         let wanted = unsafe { CStr::from_ptr(wanted.cast()) };
         DSS.iter().position(|name| *name == wanted).ok_or(EINVAL)
     };
@@ -338,7 +346,7 @@ pub fn extent_hooks(call: &Call) -> Answer {
         return Err(EINVAL);
     }
     call.pointer(old)?;
-    // SAFETY: the program's table, which it keeps for as long as the arena lives.
+    // SAFETY: invariant 2 of `jemalloc::call`: the program's table, which it keeps for as long as the arena lives.
     unsafe { heap.set_hooks(new.cast(), call.index[0] as u32) };
     Ok(())
 }

@@ -7,6 +7,11 @@
 //! | may not be written | a new value | `EPERM` |
 //! | may not be read | a place for the old one | `EPERM` |
 //! | any | an old or new value of another length | `EINVAL`; of the old one, what fits is copied |
+//!
+//! Invariants:
+//!
+//! 1. The pointers of a call are as [`Call::new`] requires, for as long as the call exists.
+//! 2. If a call's name takes a pointer, its value points to what `mallctl` requires.
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -62,8 +67,9 @@ impl Call {
     /// Takes the arguments as passed to the function.
     ///
     /// # Safety
-    /// `old_len` must be null or readable and writable; if it is not null, `old` must be null or
-    /// writable for `*old_len` bytes. `new` must be null or readable for `new_len` bytes.
+    /// For as long as the call exists, `old_len` must be null or readable and writable; if it is not null, `old`
+    /// must be null or writable for `*old_len` bytes. `new` must be null or readable for `new_len` bytes. What they
+    /// hold must be what the name takes, as for [`mallctl`](super::ctl::mallctl).
     pub unsafe fn new(
         old: *mut c_void,
         old_len: *mut usize,
@@ -110,7 +116,7 @@ impl Call {
     /// Refuses a call that does not ask for an old value of `len` bytes: for names that make something, which
     /// would be lost.
     pub fn must_read(&self, len: usize) -> Answer {
-        // SAFETY: the contract of `new`.
+        // SAFETY: invariant 1: null, or readable and writable.
         match unsafe { self.old_len.as_mut() } {
             Some(old_len) if self.old.is_null() || *old_len != len => {
                 *old_len = 0;
@@ -134,7 +140,7 @@ impl Call {
             return Ok(());
         }
         let bytes = value.to_le_bytes();
-        // SAFETY: the contract of `new`; at most the 8 bytes of the value are copied.
+        // SAFETY: invariant 1: both may be written; at most the 8 bytes of the value are copied.
         unsafe {
             let copied = len.min(*self.old_len);
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.old, copied);
@@ -191,7 +197,7 @@ impl Call {
             return Err(EINVAL);
         }
         let mut bytes = [0u8; 8];
-        // SAFETY: `new` may be read for `len` bytes, at most 8.
+        // SAFETY: invariant 1: `new` may be read for `len` bytes, of which at most 8 are.
         unsafe { core::ptr::copy_nonoverlapping(self.new, bytes.as_mut_ptr(), len.min(8)) };
         Ok(Some(u64::from_le_bytes(bytes)))
     }
@@ -221,22 +227,22 @@ impl Call {
         Ok(self.take(8)?.map(|n| n as *mut u8))
     }
 
-    /// The new value, a struct for which every bit pattern is valid.
-    pub fn new_struct<T: Copy>(&self) -> Result<Option<T>, Error> {
+    /// The new value, a struct of `N` bytes.
+    pub fn new_bytes<const N: usize>(&self) -> Result<Option<[u8; N]>, Error> {
         if !self.writes() {
             return Ok(None);
         }
-        if self.new_len != size_of::<T>() {
+        if self.new_len != N {
             return Err(EINVAL);
         }
-        // SAFETY: `new` is readable for that many bytes.
-        Ok(Some(unsafe { self.new.cast::<T>().read_unaligned() }))
+        // SAFETY: invariant 1: `new` may be read for that many bytes.
+        Ok(Some(unsafe { self.new.cast::<[u8; N]>().read() }))
     }
 
     /// Returns the buffer whose address the old value's place holds.
     pub fn buffer(&self) -> Result<*mut c_char, Error> {
         self.must_read(size_of::<*mut c_char>())?;
-        // SAFETY: `old` holds a pointer, as callers of such a name guarantee.
+        // SAFETY: invariants 1 and 2: `old` is as long as a pointer, and holds that of a buffer.
         Ok(unsafe { self.old.cast::<*mut c_char>().read_unaligned() })
     }
 }

@@ -20,7 +20,7 @@ use core::ffi::{CStr, c_char};
 use masu_core::config::{BackgroundThread, Config, Origin, Statistics};
 use masu_core::weak;
 
-/// Returns the configuration that the two strings make of the defaults.
+/// Returns the configuration that the two strings make of the defaults. Called once, at start.
 ///
 /// # Safety
 /// `environment` must be null or an environment that does not change meanwhile. In a `secure`
@@ -28,7 +28,8 @@ use masu_core::weak;
 pub unsafe fn read(environment: Environment, secure: bool) -> Config {
     let mut config = Config::DEFAULT;
     let program = weak!("malloc_conf").cast::<*const c_char>();
-    // SAFETY: if the program has this variable, it is a pointer to a string, or null.
+    // SAFETY: invariant 1 of `libmasu`: if the program has jemalloc's variable, it is a pointer to a string, or null.
+    // The environment is as the caller says.
     unsafe {
         if !program.is_null() && !(*program).is_null() {
             apply(&mut config, CStr::from_ptr(*program).to_bytes(), Origin::Program);
@@ -37,6 +38,7 @@ pub unsafe fn read(environment: Environment, secure: bool) -> Config {
             apply(&mut config, value, Origin::MallocConf);
         }
     }
+    super::prof::are_read();
     config
 }
 
@@ -48,7 +50,7 @@ unsafe fn find(mut environment: Environment) -> Option<&'static [u8]> {
     if environment.is_null() {
         return None;
     }
-    // SAFETY: an environment is an array of strings, terminated by null.
+    // SAFETY: as the caller says, an array of strings, terminated by null.
     unsafe {
         while !(*environment).is_null() {
             if (**environment) as u8 == b'M'

@@ -33,6 +33,11 @@ unsafe fn perform(
 /// `name` must be a string. `old_len` must be null or readable and writable, and in the latter case
 /// `old` must be null or writable for `*old_len` bytes. `new` must be null or readable for
 /// `new_len` bytes.
+///
+/// If the name takes a pointer, the value must point to what jemalloc's manual names: a string, a
+/// block, a buffer that `old` holds, or hooks and functions that stay callable. A name that frees
+/// all blocks of an arena may be used only if nothing uses these blocks or the arena meanwhile or
+/// afterwards.
 #[unsafe(no_mangle)]
 #[unsafe(link_section = "masu_door")]
 pub unsafe extern "C" fn mallctl(
@@ -42,9 +47,9 @@ pub unsafe extern "C" fn mallctl(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    // SAFETY: the caller passes a string.
+    // SAFETY: as the caller says, a string.
     match names::find(unsafe { CStr::from_ptr(name) }.to_bytes()) {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: passed on.
         Ok(found) => unsafe { perform(&found, old, old_len, new, new_len) },
         Err(error) => error.0,
     }
@@ -63,11 +68,11 @@ pub unsafe extern "C" fn mallctlnametomib(
     mib: *mut usize,
     len: *mut usize,
 ) -> c_int {
-    // SAFETY: the caller passes a string.
+    // SAFETY: as the caller says, a string.
     match names::find(unsafe { CStr::from_ptr(name) }.to_bytes()) {
         Ok(found) if !tree::is_there(found.row, found.index) => super::call::ENOENT.0,
         Ok(found) => {
-            // SAFETY: the caller passes writable places; at most `*len` numbers are written.
+            // SAFETY: as the caller says, writable places; at most `*len` numbers are written.
             unsafe {
                 let room = (*len).min(found.depth);
                 core::ptr::copy_nonoverlapping(found.components().as_ptr(), mib, room);
@@ -96,9 +101,9 @@ pub unsafe extern "C" fn mallctlbymib(
     if mib.is_null() {
         return super::call::ENOENT.0;
     }
-    // SAFETY: the caller passes `len` numbers.
+    // SAFETY: as the caller says, `len` numbers.
     match names::find_numbers(unsafe { core::slice::from_raw_parts(mib, len) }) {
-        // SAFETY: the caller's contract is the same.
+        // SAFETY: passed on.
         Ok(found) => unsafe { perform(&found, old, old_len, new, new_len) },
         Err(error) => error.0,
     }

@@ -6,6 +6,10 @@
 //! Letters in `opts`: `J` selects JSON; `g` omits what never changes; `m` and `a` omit the merged
 //! arenas and each individual one (there is one, which is both); `b` omits bins. `d`, `l`, `x`, `e`
 //! and `h` omit parts that do not exist anyway.
+//!
+//! Invariants:
+//!
+//! 1. A value of the kind *string* is the address of a string that lives for ever ([`Call::string`]).
 
 use super::call::{Call, INDICES, Kind};
 use super::{arenas, figures, tree};
@@ -45,7 +49,8 @@ unsafe fn sink(write: Option<Write>, to: *mut c_void) -> impl FnMut(&[u8]) {
 
 /// Writes a message where the program wants jemalloc's.
 pub fn say(write: impl FnOnce(&mut Text)) {
-    // SAFETY: the program's function, which gets no pointer of its own.
+    // SAFETY: invariant 1 of `libmasu`: jemalloc's variable holds null or a function that takes null as its first
+    // argument.
     let mut sink = unsafe { sink(message(), core::ptr::null_mut()) };
     write(&mut Text::new(&mut sink));
 }
@@ -53,7 +58,8 @@ pub fn say(write: impl FnOnce(&mut Text)) {
 /// [`malloc_message`] as the program sees it, which may be a copy in the executable.
 fn message() -> Option<Write> {
     let variable: *const AtomicPtr<c_void>;
-    // SAFETY: loads the variable's address from the global offset table.
+    // SAFETY: invariant 1 of `libmasu`: loads the variable's address from the global offset table, and what it holds
+    // is null or such a function.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         core::arch::asm!("mov {0}, qword ptr [rip + malloc_message@GOTPCREL]",
@@ -84,9 +90,10 @@ pub unsafe extern "C" fn malloc_stats_print(
     opts: *const c_char,
 ) {
     let opts: &[u8] =
-        // SAFETY: the caller passes a string.
+        // SAFETY: as the caller says, a string.
         if opts.is_null() { b"" } else { unsafe { CStr::from_ptr(opts) }.to_bytes() };
-    // SAFETY: the caller's function, or the program's.
+    // SAFETY: as the caller says, its function; or by invariant 1 of `libmasu` the program's, which takes any first
+    // argument.
     let mut sink = unsafe { sink(write.or_else(message), to) };
     figures::renew();
     let mut report = Report { text: Text::new(&mut sink), json: opts.contains(&b'J'), first: true };
@@ -105,7 +112,7 @@ unsafe fn pass(write: Write, to: *mut c_void, bytes: &[u8]) {
             start.copy_from_slice(chunk);
             end.iter_mut().take(1).for_each(|b| *b = 0);
         }
-        // SAFETY: the caller guarantees it; the string ends with a zero.
+        // SAFETY: as the caller says, callable that way; the string ends with a zero.
         unsafe { write(to, string.as_ptr().cast()) };
     }
 }
@@ -260,7 +267,7 @@ impl Report<'_> {
     /// Prints the value that a read of `row` returns.
     fn value(&mut self, row: usize, name: &str) {
         let (mut old, mut len) = (0u64, size_of::<u64>());
-        // SAFETY: the places are local, and large enough for any value.
+        // SAFETY: invariant 1 of `jemalloc::call`: the places are local, and large enough for any value.
         let call = unsafe {
             let old = (&raw mut old).cast();
             Call::new(old, &mut len, core::ptr::null(), 0, [arenas::ALL; INDICES])
@@ -285,7 +292,8 @@ impl Report<'_> {
                 self.text.str(if n < 0 { "-" } else { "" }).decimal(n.unsigned_abs());
             }
             Kind::String => {
-                // SAFETY: names of this kind return strings that live for ever.
+                // SAFETY: invariant 1 of `jemalloc::print`: the value that was stored is a string that lives for
+                // ever.
                 let string = unsafe { CStr::from_ptr(old as *const c_char) };
                 self.text.str("\"").bytes(string.to_bytes()).str("\"");
             }

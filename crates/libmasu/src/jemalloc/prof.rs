@@ -2,6 +2,12 @@
 //!
 //! Errors are those of a jemalloc that was built with profiling. But here a profile can be switched on at run time even
 //! if `opt.prof` is false, for which jemalloc returns `ENOENT`.
+//!
+//! Invariants:
+//!
+//! 1. The prefix in force is accessed with [`LOCK`] held.
+//! 2. The prefix of the options is written with [`LOCK`] held and before [`ARE_READ`] is set, and read
+//!    only after that.
 
 use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT};
 use super::print;
@@ -53,7 +59,7 @@ static MAXIMA: AtomicU32 = AtomicU32::new(0);
 /// A prefix of file names, once it was set, up to a zero.
 struct Prefix(UnsafeCell<Option<[u8; LONGEST]>>);
 
-// SAFETY: accessed under the lock, or before there is a second thread; that of the options is not changed afterwards.
+// SAFETY: invariants 1 and 2: both are accessed under the lock, or only read.
 unsafe impl Sync for Prefix {}
 
 /// Longer ones are cut off.
@@ -63,11 +69,16 @@ const DEFAULT: &CStr = c"jeprof";
 static PREFIX: Prefix = Prefix(UnsafeCell::new(None));
 static OPTION: Prefix = Prefix(UnsafeCell::new(None));
 static LOCK: Lock = Lock::new();
+/// Whether the options have been read. Threads that constructors of other libraries start may call before that.
+static ARE_READ: AtomicBool = AtomicBool::new(false);
 
 impl Prefix {
-    /// Copies a prefix. Under the lock.
-    fn set(&self, prefix: &[u8]) {
-        // SAFETY: under the lock.
+    /// Copies a prefix.
+    ///
+    /// # Safety
+    /// The caller must hold [`LOCK`].
+    unsafe fn set(&self, prefix: &[u8]) {
+        // SAFETY: as the caller says, under the lock; by invariants 1 and 2, nothing else accesses it then.
         let buffer = unsafe { (*self.0.get()).insert([0; LONGEST]) };
         for (slot, &byte) in buffer.iter_mut().take(LONGEST - 1).zip(prefix) {
             *slot = byte;
@@ -79,14 +90,14 @@ fn text_of(prefix: Option<&[u8; LONGEST]>) -> &CStr {
     prefix.and_then(|set| CStr::from_bytes_until_nul(set).ok()).unwrap_or(DEFAULT)
 }
 
-/// Runs before a fork, after the engine's handler: the child finds the prefix whole, and its lock free. Who has the lock
-/// takes no other.
+/// Runs before a fork, after the engine's handler: the child finds the prefix whole, and its lock free. A thread
+/// that has the lock takes no other.
 ///
 /// # Safety
 /// The engine must have begun a fork of the calling thread.
 pub unsafe fn fork_prepare() {
     LOCK.acquire();
-    // SAFETY: just taken, and the fork has begun. The forking thread may use the prefix.
+    // SAFETY: as the caller says, the fork has begun; just taken. The forking thread may use the prefix.
     unsafe { LOCK.mark_fork() }
 }
 
@@ -95,7 +106,7 @@ pub unsafe fn fork_prepare() {
 /// # Safety
 /// The calling thread must have called [`fork_prepare`].
 pub unsafe fn fork_done() {
-    // SAFETY: held since `fork_prepare`.
+    // SAFETY: as the caller says, held since `fork_prepare`.
     unsafe { LOCK.release() }
 }
 
@@ -104,7 +115,7 @@ pub unsafe fn fork_done() {
 fn with_prefix(write: impl FnOnce(&[u8]) -> Result<(), Refused>) -> Answer {
     let copy = {
         let _guard = LOCK.enter().ok_or(EFAULT)?;
-        // SAFETY: under the lock.
+        // SAFETY: invariants 1 and 2: under the lock, and the options are still being read.
         unsafe { *PREFIX.0.get() }
     };
     let prefix = text_of(copy.as_ref()).to_bytes();
@@ -121,8 +132,12 @@ pub fn set(key: &[u8], value: &[u8]) -> bool {
     let lg = super::names::decimal(value);
     match number {
         PROF_PREFIX.. => {
-            PREFIX.set(value);
-            OPTION.set(value);
+            let _guard = LOCK.lock();
+            // SAFETY: invariant 1: under the lock.
+            unsafe {
+                PREFIX.set(value);
+                OPTION.set(value);
+            }
         }
         LG_PROF_INTERVAL if value == b"-1" => INTERVAL.store(0, Ordering::Relaxed),
         LG_PROF_INTERVAL => {
@@ -143,6 +158,11 @@ pub fn set(key: &[u8], value: &[u8]) -> bool {
         }
     }
     true
+}
+
+/// Records that [`set`] will not be called any more.
+pub fn are_read() {
+    ARE_READ.store(true, Ordering::Release);
 }
 
 /// Whether an option of this bit is set.
@@ -206,7 +226,10 @@ pub fn dumps_at_exit() -> bool {
 
 /// `opt.prof_prefix`.
 pub fn first_prefix() -> &'static CStr {
-    // SAFETY: not changed any more.
+    if !ARE_READ.load(Ordering::Acquire) {
+        return DEFAULT;
+    }
+    // SAFETY: invariant 2: the options have been read, so it is not changed any more.
     text_of(unsafe { (*OPTION.0.get()).as_ref() })
 }
 
@@ -260,7 +283,7 @@ pub fn dump(call: &Call) -> Answer {
     call.write_only()?;
     begun()?;
     match call.new_pointer()? {
-        // SAFETY: callers who write this name pass a C string.
+        // SAFETY: invariant 2 of `jemalloc::call`: the new value is a string.
         Some(path) if !path.is_null() => unsafe { file(path, Form::HeapV2) },
         _ => numbered(b"m", &ASKED),
     }
@@ -271,7 +294,7 @@ pub fn dump_own(call: &Call) -> Answer {
     call.write_only()?;
     let path = call.new_pointer()?.filter(|path| !path.is_null()).ok_or(EINVAL)?;
     begun()?;
-    // SAFETY: callers who write this name pass a C string.
+    // SAFETY: invariant 2 of `jemalloc::call`: the new value is a string.
     unsafe { file(path, Form::Masu) }
 }
 
@@ -325,8 +348,8 @@ pub fn prefix(call: &Call) -> Answer {
         && !prefix.is_null()
     {
         let _guard = LOCK.lock();
-        // SAFETY: callers who write this name pass a C string.
-        PREFIX.set(unsafe { CStr::from_ptr(prefix.cast()) }.to_bytes());
+        // SAFETY: invariant 1: under the lock; invariant 2 of `jemalloc::call`: the new value is a string.
+        unsafe { PREFIX.set(CStr::from_ptr(prefix.cast()).to_bytes()) }
     }
     Ok(())
 }
@@ -379,7 +402,7 @@ pub fn thread_name(call: &Call) -> Answer {
         if name.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: callers who write this name pass a C string.
+        // SAFETY: invariant 2 of `jemalloc::call`: the new value is a string.
         let name = unsafe { CStr::from_ptr(name.cast()) }.to_bytes();
         if !name.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
             return Err(EINVAL);

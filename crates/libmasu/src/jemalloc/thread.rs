@@ -1,4 +1,10 @@
 //! `thread.*`: the calling thread's account, its arena and its cache.
+//!
+//! Invariants:
+//!
+//! 1. A scope of an arena's heap is opened only by [`arena`]. `arena.<i>.destroy` refuses an arena that a
+//!    thread has chosen, and a program destroys none that another thread is choosing.
+//! 2. Any other scope that a call opens is closed before the call ends.
 
 use super::arenas;
 use super::call::{Answer, Call, EAGAIN, EFAULT, Error};
@@ -67,8 +73,8 @@ pub fn arena(call: &Call) -> Answer {
         if new != 0 && heap.is_none() {
             return Err(EFAULT);
         }
-        // SAFETY: the heap lives while threads have it: it is not destroyed then. The scope stays
-        // open until another takes its place.
+        // SAFETY: invariant 1: the heap lives while threads have it, because it is not destroyed then. The scope
+        // stays open until another takes its place.
         core::mem::forget(unsafe { Scope::open(heap) });
     }
     Ok(())

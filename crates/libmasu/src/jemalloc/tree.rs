@@ -273,7 +273,8 @@ fn reads(call: &Call, give: impl FnOnce(&Call) -> Answer) -> Answer {
 fn abort_hook(call: &Call) -> Answer {
     call.write_only()?;
     if let Some(hook) = call.new_pointer()? {
-        crate::infallible::set_hook(hook);
+        // SAFETY: invariant 2 of `jemalloc::call`: the new value is such a function.
+        unsafe { crate::infallible::set_hook(hook) }
     }
     Ok(())
 }

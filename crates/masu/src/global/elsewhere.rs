@@ -8,7 +8,8 @@ use std::alloc::System;
 /// Implements the allocator; `$config` is the program's configuration.
 macro_rules! global_alloc {
     ($type:ty, $self:ident => $config:expr) => {
-        // SAFETY: every call is passed on unchanged to the system's allocator.
+        // SAFETY: invariants 1 and 2 of `global`: every call is passed on unchanged to the system's allocator, which
+        // keeps them.
         unsafe impl GlobalAlloc for $type {
             #[inline]
             unsafe fn alloc(&$self, layout: Layout) -> *mut u8 {

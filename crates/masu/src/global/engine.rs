@@ -67,7 +67,7 @@ fn alloc(layout: Layout, start: impl Start) -> *mut u8 {
 #[inline(always)]
 fn leave_note() {
     #[cfg(not(miri))]
-    // SAFETY: no instructions, only a section of the file.
+    // SAFETY: invariant 2 of `global`: no instructions, only a section of the file.
     unsafe {
         core::arch::asm!(masu_core::note!("2"), options(nomem, nostack, preserves_flags));
     }
@@ -151,8 +151,8 @@ masu_core::begins_a_line!(".text.masu_dealloc");
 /// Implements the allocator; `$start` starts the engine.
 macro_rules! global_alloc {
     ($type:ty, $self:ident => $start:expr) => {
-        // SAFETY: the engine's blocks are at least as large and as aligned as requested, disjoint,
-        // and stay in place until they are freed. Nothing unwinds.
+        // SAFETY: invariants 1 and 2 of `global`: the engine's blocks are as large and as aligned as requested, and
+        // stay valid until they are freed; nothing unwinds.
         unsafe impl GlobalAlloc for $type {
             #[inline]
             unsafe fn alloc(&$self, layout: Layout) -> *mut u8 {
@@ -168,7 +168,7 @@ macro_rules! global_alloc {
             // allocator, such as from a `CString` of C's `strdup`, is reported and left alone.
             #[inline]
             unsafe fn dealloc(&self, p: *mut u8, _layout: Layout) {
-                // SAFETY: the caller owns the block.
+                // SAFETY: passed on.
                 unsafe { dealloc(p) }
             }
 

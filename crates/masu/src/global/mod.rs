@@ -1,4 +1,10 @@
 //! The global allocator.
+//!
+//! Invariants:
+//!
+//! 1. A block has at least the size and the alignment of its layout, overlaps no other, and stays valid
+//!    until it is freed, once, or resized.
+//! 2. No function of an allocator unwinds.
 
 #[cfg(not(all(
     target_os = "linux",
@@ -105,7 +111,8 @@ pub(crate) fn ensure_started() {
 fn start() {
     // No fast path serves this size.
     let layout = Layout::new::<[u8; 64 << 10]>();
-    // SAFETY: the size is not 0; the block is freed at once.
+    // SAFETY: invariant 1: the size is not 0, as its type says; the block is freed at once, with the layout that it
+    // was made with.
     unsafe {
         let block = hint::black_box(alloc::alloc::alloc(layout));
         if !block.is_null() {

@@ -4,7 +4,7 @@
 
 use super::{ArcHeap, Heap};
 use core::alloc::Layout;
-use core::ptr::{NonNull, slice_from_raw_parts_mut, without_provenance_mut};
+use core::ptr::{NonNull, without_provenance_mut};
 
 /// Returns `size` bytes at a block, or `None` without a block.
 fn slice(p: *mut u8, size: usize) -> Option<NonNull<[u8]>> {
@@ -12,17 +12,15 @@ fn slice(p: *mut u8, size: usize) -> Option<NonNull<[u8]>> {
 }
 
 /// Returns the block of a request for no bytes: nothing, at an aligned address.
-fn empty(align: usize) -> NonNull<[u8]> {
-    let p = slice_from_raw_parts_mut(without_provenance_mut(align), 0);
-    // SAFETY: an alignment is not 0.
-    unsafe { NonNull::new_unchecked(p) }
+fn empty(align: usize) -> Option<NonNull<[u8]>> {
+    slice(without_provenance_mut(align), 0)
 }
 
 impl Heap {
     #[inline]
     fn allocate_block(&self, layout: Layout, zeroed: bool) -> Option<NonNull<[u8]>> {
         if layout.size() == 0 {
-            return Some(empty(layout.align()));
+            return empty(layout.align());
         }
         let p = self.raw.alloc_as_asked(layout.size(), layout.align(), zeroed);
         self.after_allocation();
@@ -34,7 +32,7 @@ impl Heap {
     #[inline]
     unsafe fn free_block(&self, p: NonNull<u8>, layout: Layout) {
         if layout.size() != 0 {
-            // SAFETY: a live block of this heap; the caller gives it up.
+            // SAFETY: as the caller says, a live block of this heap, which is given up.
             unsafe { self.raw.dealloc(p.as_ptr()) };
         }
     }
@@ -52,7 +50,8 @@ impl Heap {
             return self.allocate_block(new, zeroed);
         }
         let p = p.as_ptr();
-        // SAFETY: a live block of this heap with at least `old.size()` bytes.
+        // SAFETY: as the caller says, a live block of this heap with at least `old.size()` bytes; invariant 1 of
+        // `heap`: the heap is alive.
         let grown = unsafe {
             if zeroed {
                 // The bytes beyond those requested have arbitrary contents; the engine zeroes only what the block gains
@@ -75,13 +74,14 @@ impl Heap {
         new: Layout,
     ) -> Option<NonNull<[u8]>> {
         if new.size() == 0 {
-            // SAFETY: the caller owns the block.
+            // SAFETY: passed on.
             unsafe { self.free_block(p, old) };
-            return Some(empty(new.align()));
+            return empty(new.align());
         }
         let block = p.as_ptr();
         let aligned = (block as usize).is_multiple_of(new.align());
-        // SAFETY: a live block of this heap, larger than what is asked for.
+        // SAFETY: as the caller says, a live block of this heap, larger than what is asked for; invariant 1 of
+        // `heap`: the heap is alive.
         let shrunk = unsafe {
             if aligned && masu_core::try_resize(block, new.size()) {
                 block
@@ -96,8 +96,8 @@ impl Heap {
 
 macro_rules! allocator {
     ($api:ident, $type:ty) => {
-        // SAFETY: blocks stay valid until the heap is destroyed or reset, which a borrow or a
-        // counted reference prevents; all copies of the allocator refer to the same heap.
+        // SAFETY: invariants 1 and 2 of `heap`: blocks stay valid until the heap is dropped or reset, which a borrow
+        // or a counted reference prevents; all copies of the allocator refer to the same heap.
         unsafe impl $api::alloc::Allocator for $type {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $api::alloc::AllocError> {

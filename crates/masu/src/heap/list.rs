@@ -5,8 +5,10 @@
 //! Code that runs under it calls no code of the program, and allocates nothing: a soft limit's callback, which runs in
 //! an allocation, may read the list.
 //!
-//! Invariant 1: what is linked from [`FIRST`] are entries made by [`insert`] and not yet unlinked by [`remove`]. Their
-//! links and heaps are accessed with [`LOCK`] held; their names never change.
+//! Invariants:
+//!
+//! 1. What is linked from [`FIRST`] are entries made by [`insert`] and not yet unlinked by [`remove`].
+//! 2. [`FIRST`], and the links and heaps of entries, are accessed with [`LOCK`] held; names never change.
 
 #[cfg(doc)]
 use super::Heap;
@@ -97,9 +99,9 @@ struct Entry {
 /// A heap's entry on the list, until [`remove`].
 pub(super) struct Listed(NonNull<Entry>);
 
-// SAFETY: a key, with which the list's functions take the lock first.
+// SAFETY: invariant 2: a key, with which the list's functions take the lock first.
 unsafe impl Send for Listed {}
-// SAFETY: as above.
+// SAFETY: invariant 2: a key, with which the list's functions take the lock first.
 unsafe impl Sync for Listed {}
 
 impl Entry {
@@ -123,7 +125,7 @@ static FIRST: First = First(Cell::new(null()));
 /// What [`LOCK`] protects.
 struct First(Cell<*const Entry>);
 
-// SAFETY: only a `List` accesses it, and only one exists at a time.
+// SAFETY: invariant 2: only a `List` accesses it, and only one exists at a time.
 unsafe impl Sync for First {}
 
 /// The list, locked.
@@ -135,14 +137,14 @@ impl List {
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        // SAFETY: invariant 1; `remove` needs the lock, whose guard the entries are borrowed from.
+        // SAFETY: invariants 1 and 2: `remove` needs the lock, whose guard the entries are borrowed from.
         let at = |entry: *const Entry| unsafe { entry.as_ref() };
         core::iter::successors(at(FIRST.0.get()), move |entry| at(entry.next.get()))
     }
 
     /// Sets what leads to an entry, or to the end of the list, from `previous`, or from [`FIRST`] if that is null.
     fn link(&self, previous: *const Entry, next: *const Entry) {
-        // SAFETY: invariant 1, and the lock is held.
+        // SAFETY: invariants 1 and 2: entries of the list, whose lock is held.
         unsafe {
             previous.as_ref().map_or(&FIRST.0, |entry| &entry.next).set(next);
             if let Some(entry) = next.as_ref() {
@@ -168,7 +170,7 @@ pub(super) fn insert(raw: &'static Arena, name: Option<Arc<str>>) -> Listed {
 /// Makes the entry stand for another heap from now on.
 pub(super) fn replace(entry: &Listed, raw: &'static Arena) {
     let _list = List::lock();
-    // SAFETY: invariant 1, and the lock is held.
+    // SAFETY: invariants 1 and 2: an entry of the list, whose lock is held.
     unsafe { entry.0.as_ref() }.raw.set(raw);
 }
 
@@ -178,12 +180,12 @@ pub(super) fn replace(entry: &Listed, raw: &'static Arena) {
 /// The entry must not be used again.
 pub(super) unsafe fn remove(entry: &Listed) {
     let list = List::lock();
-    // SAFETY: invariant 1, and the lock is held.
+    // SAFETY: invariants 1 and 2: an entry of the list, whose lock is held.
     let (previous, next) =
         unsafe { (entry.0.as_ref().previous.get(), entry.0.as_ref().next.get()) };
     list.link(previous, next);
     drop(list);
-    // SAFETY: made by `insert`, unlinked, and not used again, as the caller says.
+    // SAFETY: as the caller says, not used again; invariant 1: made by `insert`, and unlinked.
     drop(unsafe { Box::from_raw(entry.0.as_ptr()) });
 }
 
@@ -206,7 +208,7 @@ mod fork {
     /// # Safety
     /// The calling thread must have called [`fork_prepare`], and then the engine's handler.
     pub(crate) unsafe fn fork_prepared() {
-        // SAFETY: held since `fork_prepare`, and the fork has begun.
+        // SAFETY: as the caller says, held since `fork_prepare`, and the fork has begun.
         unsafe { LOCK.mark_fork() }
     }
 
@@ -215,7 +217,7 @@ mod fork {
     /// # Safety
     /// The calling thread must have called [`fork_prepare`].
     pub(crate) unsafe fn fork_done() {
-        // SAFETY: held since `fork_prepare`.
+        // SAFETY: as the caller says, held since `fork_prepare`.
         unsafe { LOCK.release() }
     }
 }

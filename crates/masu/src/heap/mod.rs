@@ -28,6 +28,15 @@
 //! never waits for it. Threads that allocate heavily at the same time should each have their own
 //! heap. A heap takes 8 KiB, and at least one page for each size class in use.
 
+// Invariants:
+//
+// 1. `raw` is an arena made for this heap, which is destroyed or retired only when the heap is reset or
+//    dropped: until then it is alive.
+// 2. A block of the heap was allocated through `&Heap` or an `ArcHeap`, and then whatever may use it holds
+//    a borrow of the heap; or in a scope, and then the arena knows that it has served one, and lives on
+//    until the last such block is freed.
+// 3. `entry` stands for `raw` on the list of heaps from the heap's making to its drop.
+
 #[cfg(any(feature = "allocator-api2", feature = "allocator-api2-02", feature = "nightly"))]
 mod allocator;
 mod arc;
@@ -320,8 +329,8 @@ impl Heap {
     /// ```
     pub fn reset(&mut self) -> Result<(), HeapError> {
         if !self.raw.has_served_a_scope() {
-            // SAFETY: blocks that were not allocated in a scope are borrowed from the heap, which is not
-            // borrowed now.
+            // SAFETY: invariant 2: no scope has taken blocks from the heap, and all others are borrowed from it,
+            // which is not borrowed now.
             unsafe { self.raw.reset() };
             return Ok(());
         }
@@ -332,7 +341,7 @@ impl Heap {
         fresh.set_limits(soft, hard);
         list::replace(&self.entry, fresh);
         let old = core::mem::replace(&mut self.raw, fresh);
-        // SAFETY: no other reference to the old one exists, and `self` has forgotten it.
+        // SAFETY: invariants 1 and 3: `self` and its entry have forgotten the old one, and nothing else leads to it.
         unsafe { let_go(old) };
         Ok(())
     }
@@ -358,7 +367,7 @@ impl Heap {
     }
 }
 
-/// Leaves a heap to the blocks that escaped from scopes. They may still grow in it, and nobody could lift its limits
+/// Leaves a heap to the blocks that escaped from scopes. They may still grow in it, and its limits could not be lifted
 /// any more.
 ///
 /// # Safety
@@ -371,8 +380,9 @@ unsafe fn let_go(heap: &'static Arena) {
 
 impl Drop for Heap {
     fn drop(&mut self) {
-        // SAFETY: the entry is dropped with the heap. The heap is no longer borrowed, so blocks allocated through a
-        // borrow are no longer used; scopes, which borrow it too, are closed. After a scope there may be other blocks.
+        // SAFETY: invariants 1, 2 and 3: the entry is dropped with the heap, which is no longer borrowed, so blocks
+        // that were borrowed from it are no longer used, and scopes are closed. Blocks of scopes may live: then the
+        // heap is retired.
         unsafe {
             list::remove(&self.entry);
             if self.raw.has_served_a_scope() {

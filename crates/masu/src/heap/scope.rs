@@ -4,6 +4,10 @@
 //! is open comes from the scope's heap: boxes, strings, collections, and what libraries allocate.
 //! Programs that open no scope pay nothing: opening one empties the thread's bins, so that
 //! allocations take the slow path, which looks the scope up.
+//!
+//! Invariants:
+//!
+//! 1. A scope ends on the thread and in the function that opened it, before what it borrows.
 
 use super::Heap;
 use masu_core::Scope;
@@ -52,9 +56,9 @@ pub fn scope<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
         }
     }
     let _closed = Closed(heap);
-    // SAFETY: the heap is borrowed until the scope is dropped, at the end of this function or when `f`
-    // unwinds, and scopes inside `f` end inside it. A heap from which a scope has allocated is not destroyed while
-    // blocks of it live.
+    // SAFETY: invariant 1 of `heap`: the heap is borrowed until the scope is dropped, at the end of this function or
+    // when `f` unwinds; scopes inside `f` end inside it. By invariant 2 of `heap`, one from which a scope has
+    // allocated outlives the blocks.
     let _open = unsafe { Scope::open(Some(heap.raw)) };
     f()
 }
@@ -76,7 +80,7 @@ pub fn scope<R>(heap: &Heap, f: impl FnOnce() -> R) -> R {
 /// # }
 /// ```
 pub fn unscoped<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: no heap is given, and scopes inside `f` end inside it.
+    // SAFETY: invariant 1 of `heap::scope`: no heap is given, and scopes inside `f` end inside it.
     let _open = unsafe { Scope::open(None) };
     f()
 }

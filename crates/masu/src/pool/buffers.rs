@@ -1,4 +1,12 @@
 //! [`BufferPool`]: buffers of one size in one contiguous region.
+//!
+//! Invariants:
+//!
+//! 1. The region has `count` times `stride` bytes, all of them initialised, and is freed with the pool.
+//! 2. An index is on the stack, or is that of one [`Buffer`], or was given away by
+//!    [`Buffer::into_index`]; and a buffer's bytes are accessed only through it.
+//! 3. A buffer's handle leads to the pool that its index is from, for as long as the buffer lives: it is
+//!    a reference or an `Arc`.
 
 use crate::slab::memory;
 use crate::slab::stack::IndexStack;
@@ -51,9 +59,10 @@ pub struct BufferPool {
     free: IndexStack,
 }
 
-// SAFETY: plain memory; only one thread at a time has a buffer.
+// SAFETY: invariant 1: the region is plain memory that the pool owns; invariant 2: only one thread at a time has a
+// buffer.
 unsafe impl Send for BufferPool {}
-// SAFETY: as above.
+// SAFETY: invariant 2: threads share only the stack and the links, which are atomic; only one at a time has a buffer.
 unsafe impl Sync for BufferPool {}
 
 /// The alignment that suits direct I/O everywhere.
@@ -112,7 +121,8 @@ impl BufferPool {
             free: IndexStack::new(),
         };
         for index in (0..indices).rev() {
-            pool.give_back(index);
+            // SAFETY: invariant 2: there is such a buffer, which nobody has had so far.
+            unsafe { pool.give_back(index) }
         }
         pool
     }
@@ -161,8 +171,7 @@ impl BufferPool {
     /// ```
     pub fn address(&self, index: usize) -> *mut u8 {
         assert!(index < self.count(), "no such buffer");
-        // SAFETY: inside the region.
-        unsafe { self.region.as_ptr().add(index * self.stride) }
+        self.region.as_ptr().wrapping_add(index * self.stride)
     }
 
     /// Returns the index of the buffer that contains an address; `None` also for the padding between buffers.
@@ -183,7 +192,11 @@ impl BufferPool {
         self.free.pop(|index| &self.links[index as usize])
     }
 
-    fn give_back(&self, index: u32) {
+    /// Makes a buffer free.
+    ///
+    /// # Safety
+    /// The index must be a buffer's that is neither free nor leased, nor given away any more.
+    unsafe fn give_back(&self, index: u32) {
         self.free.push(index, &self.links[index as usize]);
     }
 
@@ -239,7 +252,7 @@ impl BufferPool {
 
 impl Drop for BufferPool {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; leases borrow or share the pool, so there are none.
+        // SAFETY: invariant 1: allocated with this layout; leases borrow or share the pool, so there are none.
         unsafe { memory::release(self.region, || self.layout) }
     }
 }
@@ -301,7 +314,7 @@ impl<P: Deref<Target = BufferPool>> Buffer<P> {
     pub fn into_index(self) -> usize {
         let this = ManuallyDrop::new(self);
         let index = this.index();
-        // SAFETY: the pool's handle is dropped once: the buffer is not dropped.
+        // SAFETY: invariant 3: the pool's handle is dropped once, because the buffer is not dropped.
         drop(unsafe { core::ptr::read(&this.pool) });
         index
     }
@@ -315,15 +328,16 @@ impl<P: Deref<Target = BufferPool>> Deref for Buffer<P> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: initialised memory of the region, leased to this handle alone, and borrowed with
-        // the lease.
+        // SAFETY: invariants 1, 2 and 3: initialised memory of the region, leased to this handle alone, and borrowed
+        // with it.
         unsafe { slice::from_raw_parts(self.start(), self.pool.size) }
     }
 }
 
 impl<P: Deref<Target = BufferPool>> DerefMut for Buffer<P> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above.
+        // SAFETY: invariants 1, 2 and 3: initialised memory of the region, leased to this handle alone, and borrowed
+        // exclusively with it.
         unsafe { slice::from_raw_parts_mut(self.start(), self.pool.size) }
     }
 }
@@ -342,7 +356,8 @@ impl<P: Deref<Target = BufferPool>> AsMut<[u8]> for Buffer<P> {
 
 impl<P: Deref<Target = BufferPool>> Drop for Buffer<P> {
     fn drop(&mut self) {
-        self.pool.give_back(self.index);
+        // SAFETY: invariants 2 and 3: this lease's, which ends here.
+        unsafe { self.pool.give_back(self.index) }
     }
 }
 

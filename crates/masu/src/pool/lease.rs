@@ -1,4 +1,10 @@
 //! [`Pool`]: reused objects.
+//!
+//! Invariants:
+//!
+//! 1. The slot of a [`Lease`] is a live one of its pool, which is not on the list of idle ones, and no
+//!    other lease has it.
+//! 2. What is linked from `idle` are live slots of this pool, each linked once.
 
 use super::store::{Slot, Store};
 use core::cell::Cell;
@@ -104,7 +110,7 @@ pub struct Pool<M: Manage> {
     manager: M,
 }
 
-// SAFETY: a pool owns its objects; the raw pointer is to its own memory.
+// SAFETY: invariant 2: a pool owns its objects; the raw pointers lead to slots of its own store.
 unsafe impl<M: Manage + Send> Send for Pool<M> where M::Item: Send {}
 
 impl<M: Manage> Pool<M> {
@@ -150,7 +156,8 @@ impl<M: Manage> Pool<M> {
     pub fn fill(&self, objects: usize) {
         while self.objects.get() < objects.min(self.limit) {
             if let Some(slot) = self.create() {
-                self.push_idle(slot);
+                // SAFETY: invariant 1: made just now, for nobody.
+                unsafe { self.push_idle(slot) }
             }
         }
     }
@@ -222,7 +229,7 @@ impl<M: Manage> Pool<M> {
     pub fn try_lease(&self) -> Option<Lease<'_, M>> {
         let slot = match NonNull::new(self.idle.get()) {
             Some(slot) => {
-                // SAFETY: idle objects' slots are live.
+                // SAFETY: invariant 2: the slot of an idle object is live.
                 self.idle.set(unsafe { slot.as_ref() }.link.get());
                 slot
             }
@@ -252,9 +259,13 @@ impl<M: Manage> Pool<M> {
         Some(slot)
     }
 
+    /// Makes an object idle.
+    ///
+    /// # Safety
+    /// The slot must be a live one of this pool, neither idle nor used by a lease any more.
     #[inline]
-    fn push_idle(&self, slot: NonNull<Slot<M::Item>>) {
-        // SAFETY: a live slot of this pool.
+    unsafe fn push_idle(&self, slot: NonNull<Slot<M::Item>>) {
+        // SAFETY: as the caller says, a live slot of this pool.
         unsafe { slot.as_ref() }.link.set(self.idle.get());
         self.idle.set(slot.as_ptr());
     }
@@ -296,7 +307,7 @@ pub struct Lease<'a, M: Manage> {
 impl<M: Manage> Lease<'_, M> {
     #[inline]
     fn value(&self) -> *mut M::Item {
-        // SAFETY: the slot is alive.
+        // SAFETY: invariant 1: the lease's slot is live, so it is in the pool's memory.
         unsafe { (&raw mut (*self.slot.as_ptr()).value).cast() }
     }
 
@@ -310,7 +321,8 @@ impl<M: Manage> Lease<'_, M> {
     /// ```
     pub fn into_inner(this: Self) -> M::Item {
         let this = ManuallyDrop::new(this);
-        // SAFETY: read once: the slot is vacant afterwards, and the lease is not dropped.
+        // SAFETY: invariant 1: the object is this lease's, which is not dropped; it is read once, because its slot is
+        // vacant afterwards.
         unsafe {
             let value = this.value().read();
             this.forget_object();
@@ -318,11 +330,13 @@ impl<M: Manage> Lease<'_, M> {
         }
     }
 
+    /// Gives the slot back without its object.
+    ///
     /// # Safety
-    /// The object must be gone, or never be accessed again.
+    /// Neither the object nor this lease may be used again.
     unsafe fn forget_object(&self) {
         self.pool.objects.set(self.pool.objects.get() - 1);
-        // SAFETY: a live slot of this pool.
+        // SAFETY: as the caller says, neither is used again; invariant 1: the slot is live, and of this pool.
         unsafe { self.pool.store.vacate(self.slot) }
     }
 }
@@ -332,7 +346,7 @@ impl<M: Manage> Deref for Lease<'_, M> {
 
     #[inline]
     fn deref(&self) -> &M::Item {
-        // SAFETY: a leased object is alive, and borrowed with the lease.
+        // SAFETY: invariant 1: the object is alive, and borrowed with its lease.
         unsafe { &*self.value() }
     }
 }
@@ -340,7 +354,7 @@ impl<M: Manage> Deref for Lease<'_, M> {
 impl<M: Manage> DerefMut for Lease<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut M::Item {
-        // SAFETY: as above, and only one lease exists.
+        // SAFETY: invariant 1: the object is alive, has no other lease, and is borrowed exclusively with this one.
         unsafe { &mut *self.value() }
     }
 }
@@ -348,20 +362,22 @@ impl<M: Manage> DerefMut for Lease<'_, M> {
 impl<M: Manage> Drop for Lease<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: a leased object is alive.
-        if self.pool.manager.recycle(unsafe { &mut *self.value() }) {
-            self.pool.push_idle(self.slot);
-            return;
+        // SAFETY: invariant 1: the object is alive and this lease's, which ends here.
+        unsafe {
+            if self.pool.manager.recycle(&mut *self.value()) {
+                return self.pool.push_idle(self.slot);
+            }
         }
         struct Forget<'a, 'b, M: Manage>(&'a Lease<'b, M>);
         impl<M: Manage> Drop for Forget<'_, '_, M> {
             fn drop(&mut self) {
-                // SAFETY: dropped below, even if that panics.
+                // SAFETY: invariant 1: the object's drop has ended, or panicked, and its lease ends with it.
                 unsafe { self.0.forget_object() }
             }
         }
         let forget = Forget(self);
-        // SAFETY: dropped once; no value is put there before the slot is vacated.
+        // SAFETY: invariant 1: the object is this lease's, and is dropped once; its slot stays live until it is
+        // vacated, so no other value is put there.
         unsafe { forget.0.value().drop_in_place() }
     }
 }

@@ -1,4 +1,11 @@
 //! [`ObjectPool`]: makes objects, drops them one by one, and drops the remaining ones at the end.
+//!
+//! Invariants:
+//!
+//! 1. The slot of a [`PoolBox`] is a live one of its pool, and no other handle has it. What
+//!    [`PoolBox::into_raw`] returns is the object in such a slot, without a handle.
+//! 2. An object stays in its slot until it is taken out or dropped, and the pool drops what is left
+//!    before it frees their memory.
 
 use super::store::{Slot, Store};
 use core::cell::Cell;
@@ -219,14 +226,17 @@ pub struct PoolBox<'a, T> {
 
 impl<'a, T> PoolBox<'a, T> {
     fn value(&self) -> *mut T {
-        // SAFETY: the slot is alive.
+        // SAFETY: invariant 1: the handle's slot is live, so it is in the pool's memory.
         unsafe { (&raw mut (*self.slot.as_ptr()).value).cast() }
     }
 
     /// Gives the slot back without dropping the object.
-    fn vacate(&self) {
+    ///
+    /// # Safety
+    /// Neither the object nor this handle may be used again.
+    unsafe fn vacate(&self) {
         self.pool.len.set(self.pool.len.get() - 1);
-        // SAFETY: live, and of this pool; callers do not access the object again.
+        // SAFETY: as the caller says, neither is used again; invariant 1: the slot is live, and of this pool.
         unsafe { self.pool.store.vacate(self.slot) }
     }
 
@@ -240,10 +250,13 @@ impl<'a, T> PoolBox<'a, T> {
     /// ```
     pub fn into_inner(this: Self) -> T {
         let this = ManuallyDrop::new(this);
-        // SAFETY: read once: the slot is vacant afterwards and the handle is not dropped.
-        let value = unsafe { this.value().read() };
-        this.vacate();
-        value
+        // SAFETY: invariant 1: the object is this handle's, which is not dropped; it is read once, because its slot
+        // is vacant afterwards.
+        unsafe {
+            let value = this.value().read();
+            this.vacate();
+            value
+        }
     }
 
     /// Gives up the handle; the object then lives as long as the pool.
@@ -255,8 +268,8 @@ impl<'a, T> PoolBox<'a, T> {
     /// *object += 1;
     /// ```
     pub fn leak(this: Self) -> &'a mut T {
-        // SAFETY: no other reference to the object exists; the pool keeps it, and is borrowed for
-        // `'a`.
+        // SAFETY: invariant 1: the object was this handle's alone; invariant 2: it lives as long as the pool, which
+        // is borrowed for `'a`.
         unsafe { &mut *Self::into_raw(this).as_ptr() }
     }
 
@@ -271,7 +284,7 @@ impl<'a, T> PoolBox<'a, T> {
     /// ```
     pub fn into_raw(this: Self) -> NonNull<T> {
         let this = ManuallyDrop::new(this);
-        // SAFETY: not null.
+        // SAFETY: invariant 1: the address of a live slot is not null.
         unsafe { NonNull::new_unchecked(this.value()) }
     }
 
@@ -290,7 +303,7 @@ impl<'a, T> PoolBox<'a, T> {
     /// assert!(pool.is_empty());
     /// ```
     pub unsafe fn from_raw(pool: &'a ObjectPool<T>, object: NonNull<T>) -> Self {
-        // SAFETY: the object lies in a slot.
+        // SAFETY: as the caller says, an object of the pool's, so by invariant 1 it lies in a slot.
         let slot = unsafe { object.byte_sub(core::mem::offset_of!(Slot<T>, value)) }.cast();
         PoolBox { pool, slot, owns: PhantomData }
     }
@@ -307,8 +320,8 @@ impl<'a, T> PoolBox<'a, T> {
     /// # use std::future::Future;
     /// ```
     pub fn into_pin(this: Self) -> Pin<Self> {
-        // SAFETY: the object stays where it is until it is dropped, by this handle or by the pool;
-        // only `into_inner` takes it out, and that does not accept a pinned handle.
+        // SAFETY: invariant 2: the object stays where it is until it is dropped, by this handle or by the pool; only
+        // `into_inner` takes it out, and that does not accept a pinned handle.
         unsafe { Pin::new_unchecked(this) }
     }
 }
@@ -318,7 +331,7 @@ impl<T> Deref for PoolBox<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: a handle's object is alive, and borrowed with the handle.
+        // SAFETY: invariant 1: the object is alive, and borrowed with its handle.
         unsafe { &*self.value() }
     }
 }
@@ -326,7 +339,7 @@ impl<T> Deref for PoolBox<'_, T> {
 impl<T> DerefMut for PoolBox<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and only one handle exists.
+        // SAFETY: invariant 1: the object is alive, has no other handle, and is borrowed exclusively with this one.
         unsafe { &mut *self.value() }
     }
 }
@@ -339,12 +352,13 @@ impl<T> Drop for PoolBox<'_, T> {
         impl<T> Drop for Vacate<'_, '_, T> {
             #[inline]
             fn drop(&mut self) {
-                self.0.vacate();
+                // SAFETY: invariant 1: the object's drop has ended, or panicked, and its handle ends with it.
+                unsafe { self.0.vacate() }
             }
         }
         let vacate = Vacate(self);
-        // SAFETY: dropped once; the slot is live until it is vacated, so no other value is put
-        // there.
+        // SAFETY: invariant 1: the object is this handle's, and is dropped once; its slot stays live until it is
+        // vacated, so no other value is put there.
         unsafe { vacate.0.value().drop_in_place() }
     }
 }

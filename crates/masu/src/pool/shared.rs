@@ -1,8 +1,14 @@
 //! [`SharedPool`]: a [`Pool`](super::Pool) that many threads use at once.
 //!
 //! Every object has an index. It is *live* (it exists) or *vacant*. A live index is either idle,
-//! and on the stack `idle`, or leased, and on no stack; a vacant one is on the stack `vacant`. The
-//! thread that popped an index has exclusive access to its slot until it pushes the index.
+//! and on the stack `idle`, or leased, and on no stack; a vacant one is on the stack `vacant`.
+//!
+//! Invariants:
+//!
+//! 1. Every index on a stack was handed out by `slots`, and is on one stack, once.
+//! 2. What has popped or claimed an index, a lease or a call, has exclusive access to its slot until it
+//!    pushes the index.
+//! 3. `live` is 1 if and only if the slot holds an object; only what has exclusive access changes it.
 
 use super::lease::{Manage, exhausted};
 use crate::slab::shared_pages::{self, SharedPages};
@@ -25,7 +31,8 @@ impl<T> Default for Slot<T> {
     }
 }
 
-// SAFETY: zero is vacant; the link and the value of a slot on no stack are not read.
+// SAFETY: invariants 1 and 3: zero is vacant, so the value is not read, and the slot is on no stack, so its link is
+// not either.
 unsafe impl<T> shared_pages::Slot for Slot<T> {}
 
 /// A pool from which any number of threads lease objects at once. A lease may end on another
@@ -70,9 +77,9 @@ pub struct SharedPool<M: Manage> {
     manager: M,
 }
 
-// SAFETY: the pool owns its objects, which may be dropped on any thread that has the pool.
+// SAFETY: invariant 3: the pool owns its objects, which may be dropped on any thread that has the pool.
 unsafe impl<M: Manage + Send> Send for SharedPool<M> where M::Item: Send {}
-// SAFETY: only one thread at a time has an object; it need not be `Sync`.
+// SAFETY: invariant 2: only one thread at a time has an object, so it need not be `Sync`.
 unsafe impl<M: Manage + Sync> Sync for SharedPool<M> where M::Item: Send {}
 
 impl<M: Manage> SharedPool<M> {
@@ -172,7 +179,7 @@ impl<M: Manage> SharedPool<M> {
     }
 
     fn pop(&self, stack: &IndexStack) -> Option<(u32, &Slot<M::Item>)> {
-        // SAFETY: every index on a stack was claimed.
+        // SAFETY: invariant 1: every index on a stack was claimed.
         let slot = |index| unsafe { self.slots.get_unchecked(index) };
         let index = stack.pop(|index| &slot(index).link)?;
         Some((index, slot(index)))
@@ -192,7 +199,7 @@ impl<M: Manage> SharedPool<M> {
         let item = self.manager.create();
         let (index, slot) = self.pop(&self.vacant).unwrap_or_else(|| self.slots.claim());
         core::mem::forget(count);
-        // SAFETY: popped or claimed, so this thread has exclusive access to the slot.
+        // SAFETY: invariant 2: popped or claimed, so no other thread accesses the slot.
         unsafe { slot.value.write().write(item) };
         slot.live.store(1, Ordering::Relaxed);
         Some((index, slot))
@@ -207,7 +214,7 @@ impl<M: Manage> Drop for SharedPool<M> {
             if let Some(slot) = self.slots.get(index)
                 && slot.live.load(Ordering::Relaxed) == 1
             {
-                // SAFETY: live, and no other reference to the pool exists.
+                // SAFETY: invariant 3: there is an object, and no other reference to the pool exists.
                 unsafe { slot.value.write().drop_in_place() }
             }
         }
@@ -240,9 +247,9 @@ pub struct SharedLease<'a, M: Manage> {
     slot: &'a Slot<M::Item>,
 }
 
-// SAFETY: a lease is the only way to its object.
+// SAFETY: invariant 2: a lease is the only way to its object.
 unsafe impl<M: Manage + Sync> Send for SharedLease<'_, M> where M::Item: Send {}
-// SAFETY: `&SharedLease` gives access only to `&M::Item`.
+// SAFETY: invariant 2: `&SharedLease` gives access only to `&M::Item`.
 unsafe impl<M: Manage + Sync> Sync for SharedLease<'_, M> where M::Item: Send + Sync {}
 
 impl<M: Manage> SharedLease<'_, M> {
@@ -256,14 +263,20 @@ impl<M: Manage> SharedLease<'_, M> {
     /// ```
     pub fn into_inner(this: Self) -> M::Item {
         let this = ManuallyDrop::new(this);
-        // SAFETY: leased to this handle alone, and read once: the slot is vacant afterwards.
-        let value = unsafe { this.slot.value.write().read() };
-        this.vacate();
-        value
+        // SAFETY: invariants 2 and 3: the object is this lease's; it is read once, because its slot is vacant
+        // afterwards.
+        unsafe {
+            let value = this.slot.value.write().read();
+            this.vacate();
+            value
+        }
     }
 
     /// Gives the slot back without its object.
-    fn vacate(&self) {
+    ///
+    /// # Safety
+    /// Neither the object nor this lease may be used again.
+    unsafe fn vacate(&self) {
         self.slot.live.store(0, Ordering::Relaxed);
         self.pool.objects.fetch_sub(1, Ordering::Relaxed);
         self.pool.vacant.push(self.index, &self.slot.link);
@@ -275,7 +288,7 @@ impl<M: Manage> Deref for SharedLease<'_, M> {
 
     #[inline]
     fn deref(&self) -> &M::Item {
-        // SAFETY: leased to this handle alone, and borrowed with the lease.
+        // SAFETY: invariants 2 and 3: the object is this lease's, and borrowed with it.
         unsafe { &*self.slot.value.read() }
     }
 }
@@ -283,7 +296,7 @@ impl<M: Manage> Deref for SharedLease<'_, M> {
 impl<M: Manage> DerefMut for SharedLease<'_, M> {
     #[inline]
     fn deref_mut(&mut self) -> &mut M::Item {
-        // SAFETY: as above.
+        // SAFETY: invariants 2 and 3: the object is this lease's, and borrowed exclusively with it.
         unsafe { &mut *self.slot.value.write() }
     }
 }
@@ -291,7 +304,7 @@ impl<M: Manage> DerefMut for SharedLease<'_, M> {
 impl<M: Manage> Drop for SharedLease<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: leased to this handle alone.
+        // SAFETY: invariants 2 and 3: the object is this lease's, which ends here.
         if self.pool.manager.recycle(unsafe { &mut *self.slot.value.write() }) {
             self.pool.idle.push(self.index, &self.slot.link);
             return;
@@ -299,11 +312,13 @@ impl<M: Manage> Drop for SharedLease<'_, M> {
         struct Vacate<'a, 'b, M: Manage>(&'a SharedLease<'b, M>);
         impl<M: Manage> Drop for Vacate<'_, '_, M> {
             fn drop(&mut self) {
-                self.0.vacate();
+                // SAFETY: invariant 2: the object's drop has ended, or panicked, and its lease ends with it.
+                unsafe { self.0.vacate() }
             }
         }
         let vacate = Vacate(self);
-        // SAFETY: dropped once; no value is put there before the slot is vacated.
+        // SAFETY: invariants 2 and 3: the object is this lease's, and is dropped once; no value is put there before
+        // the slot is vacated.
         unsafe { vacate.0.slot.value.write().drop_in_place() }
     }
 }

@@ -7,9 +7,11 @@
 //!    without that bit it points to the next vacant slot. A live slot's link has that bit clear and
 //!    belongs to the slot's user.
 //! 2. `vacant` is the head of the list of vacant slots.
-//! 3. No method runs code of `T` or of a caller while 1 and 2 do not hold. So objects may use the
+//! 3. No method of the store runs code of `T` or of a caller while 1 and 2 do not hold. So objects may use the
 //!    pool they are in, even while they are dropped; so may what is called when an allocation crosses
 //!    the soft limit.
+//! 4. What is linked from `newest` are chunks from [`Store::add_chunk`], each as large as the layout
+//!    of its number of slots. They are freed only when the store is dropped.
 
 use crate::slab::{history, memory};
 use alloc::alloc::Layout;
@@ -40,7 +42,7 @@ pub(super) struct Store<T> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: the store owns its objects; the raw pointers point to its own memory.
+// SAFETY: invariant 4: the raw pointers lead to memory that the store owns, with its objects.
 unsafe impl<T: Send> Send for Store<T> {}
 
 /// Marks a link as that of a vacant slot.
@@ -102,7 +104,7 @@ impl<T> Store<T> {
     pub fn put(&self, value: T) -> NonNull<Slot<T>> {
         let vacant = self.vacant.get();
         let slot = if !vacant.is_null() {
-            // SAFETY: invariants 1 and 2.
+            // SAFETY: invariants 1 and 2: the head of the list is a vacant slot.
             self.vacant.set(untag(unsafe { (*vacant).link.get() }));
             vacant
         } else {
@@ -113,7 +115,8 @@ impl<T> Store<T> {
             self.fresh.set(slot.wrapping_add(1));
             slot
         };
-        // SAFETY: the slot is ours alone.
+        // SAFETY: invariants 1, 3 and 4: the slot was vacant or never used, and is on no list now, so it is this
+        // call's alone.
         unsafe {
             (&raw mut (*slot).link).write(Cell::new(null_mut()));
             (&raw mut (*slot).value).write(MaybeUninit::new(value));
@@ -128,7 +131,7 @@ impl<T> Store<T> {
     /// again.
     #[inline(always)]
     pub unsafe fn vacate(&self, slot: NonNull<Slot<T>>) {
-        // SAFETY: the caller passes a live slot of this store.
+        // SAFETY: as the caller says, a live slot of this store.
         unsafe { slot.as_ref().link.set(tag(self.vacant.get())) }
         self.vacant.set(slot.as_ptr());
     }
@@ -147,7 +150,7 @@ impl<T> Store<T> {
         let mut next = self.newest.get();
         core::iter::from_fn(move || {
             let chunk = NonNull::new(next)?;
-            // SAFETY: chunks on the list are alive.
+            // SAFETY: invariant 4: chunks on the list are alive.
             let Chunk { older, slots } = unsafe { chunk.read() };
             next = older;
             Some((Self::first(chunk.as_ptr()), slots))
@@ -184,11 +187,11 @@ impl<T> Store<T> {
         let chunk = memory::allocate(layout);
         if self.fresh.get() != self.end.get() {
             // A soft limit was crossed, and the program's callback has used this store.
-            // SAFETY: just allocated with that layout.
+            // SAFETY: invariant 4: just allocated with that layout, and not on the list.
             return unsafe { memory::release(chunk.cast(), || layout) };
         }
         let chunk = chunk.cast::<Chunk<T>>().as_ptr();
-        // SAFETY: the chunk is as large as its layout says.
+        // SAFETY: invariant 4: just allocated, as large as its layout says.
         unsafe { chunk.write(Chunk { older: self.newest.get(), slots }) }
         self.newest.set(chunk);
         self.fresh.set(Self::first(chunk));
@@ -219,8 +222,8 @@ impl<T> Store<T> {
                     while self.slot != self.end {
                         let slot = self.slot;
                         self.slot = slot.wrapping_add(1);
-                        // SAFETY: invariant 1: below `fresh`; a live slot holds an object, which is
-                        // visited only once.
+                        // SAFETY: invariants 1 and 3: below `fresh`, so the link says whether the slot holds an
+                        // object, which is visited only once.
                         unsafe {
                             if (*slot).link.get().addr() & 1 == 0 {
                                 (*slot).value.assume_init_drop();
@@ -259,7 +262,7 @@ impl<T> Drop for Store<T> {
             fn drop(&mut self) {
                 let mut next = self.0.newest.get();
                 while let Some(chunk) = NonNull::new(next) {
-                    // SAFETY: chunks on the list are alive until freed here, with their layout.
+                    // SAFETY: invariant 4: chunks on the list are alive until they are freed here, with their layout.
                     unsafe {
                         let Chunk { older, slots } = ptr::read(chunk.as_ptr());
                         memory::release(chunk.cast(), || Store::<T>::layout(slots));

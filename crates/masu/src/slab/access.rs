@@ -51,7 +51,7 @@ impl<T> Slab<T> {
     /// ```
     #[inline]
     pub fn get(&self, key: usize) -> Option<&T> {
-        // SAFETY: occupied, and borrowed with the slab.
+        // SAFETY: invariants 1 and 9 of `slab::table`: occupied, and borrowed with the slab.
         self.table.occupied(key).map(|place| unsafe { &*place.value() })
     }
 
@@ -66,7 +66,7 @@ impl<T> Slab<T> {
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: usize) -> Option<&mut T> {
-        // SAFETY: occupied, and borrowed with the slab.
+        // SAFETY: invariants 1 and 9 of `slab::table`: occupied, and borrowed exclusively with the slab.
         self.table.occupied(key).map(|place| unsafe { &mut *place.value() })
     }
 
@@ -91,8 +91,7 @@ impl<T> Slab<T> {
     /// ```
     #[inline]
     pub fn as_ptr(&self, key: usize) -> Option<NonNull<T>> {
-        // SAFETY: the address of an existing slot is not null.
-        self.table.occupied(key).map(|place| unsafe { NonNull::new_unchecked(place.value()) })
+        self.table.occupied(key).and_then(|place| NonNull::new(place.value()))
     }
 
     /// Returns two values at once, mutably; `None` if one of them does not exist.
@@ -112,7 +111,8 @@ impl<T> Slab<T> {
     pub fn get2_mut(&mut self, key1: usize, key2: usize) -> Option<(&mut T, &mut T)> {
         assert!(key1 != key2);
         let (place1, place2) = (self.table.occupied(key1)?, self.table.occupied(key2)?);
-        // SAFETY: two occupied slots, borrowed with the slab.
+        // SAFETY: invariants 1, 4 and 9 of `slab::table`: two different slots, both occupied, borrowed exclusively
+        // with the slab.
         Some(unsafe { (&mut *place1.value(), &mut *place2.value()) })
     }
 
@@ -146,7 +146,8 @@ impl<T> Slab<T> {
                 });
             }
         }
-        // SAFETY: occupied slots, all different, borrowed with the slab.
+        // SAFETY: invariants 1, 4 and 9 of `slab::table`: different slots, all occupied, borrowed exclusively with
+        // the slab.
         Ok(keys.map(|key| unsafe { &mut *self.table.occupied_unchecked(key).value() }))
     }
 

@@ -18,17 +18,18 @@ impl<T, X: Copy> Table<T, X> {
         // First all vacant, in ascending order; if a copy panics, the table is valid.
         for _ in 0..end {
             let place = self.carve();
-            // SAFETY: just carved: a link.
+            // SAFETY: invariant 1 of `slab::table`: just carved, so its state is a link.
             self.next = unsafe { *place.state } as usize;
         }
         let rebuild = Rebuild(self);
         for key in (0..end).rev() {
-            // SAFETY: carved above.
+            // SAFETY: invariant 1 of `slab::table`: carved above, so it is below its page's fill.
             let to = unsafe { rebuild.0.locate(key).unwrap_unchecked() };
             let Some(from) = source.locate(key) else {
                 continue;
             };
-            // SAFETY: both are initialised slots of their tables; `to` is vacant.
+            // SAFETY: invariant 1 of `slab::table`: both are slots below a fill, `to` is vacant, and `from` is read
+            // only if it is occupied.
             unsafe {
                 (&raw mut (*to.slot()).extra).write((*from.slot()).extra);
                 if source.occupied(key).is_some() {
@@ -47,7 +48,7 @@ impl<T, X: Copy> Table<T, X> {
         for key in (0..end).rev() {
             // Keys without memory in the source follow on its list of vacant keys, ascending.
             if source.locate(key).is_none() {
-                // SAFETY: carved, and vacant because the source has no value there.
+                // SAFETY: invariant 1 of `slab::table`: carved, and vacant because the source has no value there.
                 unsafe { self.set_link(key, self.next) }
                 self.next = key;
             }
@@ -55,7 +56,8 @@ impl<T, X: Copy> Table<T, X> {
         let rest = self.next;
         let (mut key, mut previous) = (source.next, None);
         while let Some(from) = source.locate(key) {
-            // SAFETY: carved here, and vacant; in the source, its state is a link.
+            // SAFETY: invariants 1 and 2 of `slab::table`: carved here, and vacant because it is on the source's
+            // list, where its state is a link.
             unsafe {
                 self.set_link(key, rest);
                 match previous {
@@ -71,7 +73,8 @@ impl<T, X: Copy> Table<T, X> {
     /// # Safety
     /// `key` must be vacant, and `link` one of the table's links or its end.
     unsafe fn set_link(&mut self, key: usize, link: usize) {
-        // SAFETY: a vacant key has a state. Keys are below `MOST`.
+        // SAFETY: as the caller says, the key is vacant; invariant 1 of `slab::table`: then it has a state. Keys are
+        // below `MOST`.
         unsafe { *self.locate(key).unwrap_unchecked().state = link as u32 }
     }
 
@@ -82,7 +85,7 @@ impl<T, X: Copy> Table<T, X> {
             self.next = key;
             self.carve();
         }
-        // SAFETY: carved now or before, and vacant.
+        // SAFETY: invariant 1 of `slab::table`: carved now or before, and vacant.
         unsafe {
             let place = self.locate(key).unwrap_unchecked();
             place.value().write(value);
@@ -96,7 +99,7 @@ impl<T, X: Copy> Table<T, X> {
         self.next = self.fresh_key();
         for key in 0..self.carved_end() {
             if self.occupied(key).is_none() && self.locate(key).is_some() {
-                // SAFETY: vacant.
+                // SAFETY: invariant 1 of `slab::table`: below its page's fill, and not occupied.
                 unsafe { self.set_link(key, self.next) }
                 self.next = key;
             }

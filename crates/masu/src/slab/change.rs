@@ -206,7 +206,7 @@ impl<T> Slab<T> {
     #[inline]
     pub fn try_remove(&mut self, key: usize) -> Option<T> {
         let place = self.table.occupied_leaving(key)?;
-        // SAFETY: occupied.
+        // SAFETY: invariant 1 of `slab::table`: the place is that of an occupied key.
         Some(unsafe { self.table.take(key, &place) })
     }
 
@@ -227,7 +227,7 @@ impl<T> Slab<T> {
     pub fn remove(&mut self, key: usize) -> T {
         // Not through `try_remove`, whose `Option` would be another copy of the value.
         match self.table.occupied_leaving(key) {
-            // SAFETY: occupied.
+            // SAFETY: invariant 1 of `slab::table`: the place is that of an occupied key.
             Some(place) => unsafe { self.table.take(key, &place) },
             None => invalid_key(),
         }
@@ -249,7 +249,7 @@ impl<T> Slab<T> {
     pub fn discard(&mut self, key: usize) -> bool {
         match self.table.occupied_leaving(key) {
             Some(place) => {
-                // SAFETY: occupied.
+                // SAFETY: invariant 1 of `slab::table`: the place is that of an occupied key.
                 unsafe { self.table.discard(key, place) }
                 true
             }
@@ -289,9 +289,10 @@ impl<T> Slab<T> {
     /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(usize, &mut T) -> bool) {
         let mut cursor = self.table.cursor();
-        while let Some((key, place)) = cursor.next(&self.table) {
-            // SAFETY: the cursor's keys are occupied, and a discarded one is behind the cursor.
-            unsafe {
+        // SAFETY: invariant 1 of `slab::cursor`: the keys are occupied, and a discarded one is behind the cursor,
+        // which is this table's.
+        unsafe {
+            while let Some((key, place)) = cursor.next(&self.table) {
                 if !keep(key, &mut *place.value()) {
                     self.table.discard(key, place);
                 }

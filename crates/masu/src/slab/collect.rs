@@ -18,7 +18,7 @@ impl<T> Builder<T> {
     pub fn pair(&mut self, key: usize, value: T) {
         let table = &mut self.slab.table;
         if let Some(place) = table.occupied(key) {
-            // SAFETY: occupied.
+            // SAFETY: invariants 1 and 9 of `slab::table`: occupied, and the slab is this builder's alone.
             unsafe { *place.value() = value };
             return;
         }

@@ -1,8 +1,13 @@
 //! A walk over the occupied keys, in ascending order from the front and in descending order from
 //! the back. It examines eight states at a time.
 //!
-//! It borrows nothing: each step receives the table, which must be the one the cursor was made for.
-//! Values not passed yet must still be in place; those already passed may be gone.
+//! It borrows nothing: each step receives the table.
+//!
+//! Invariants:
+//!
+//! 1. A key that a step returns is occupied, in the table that the cursor was made for, and was
+//!    occupied when it was made.
+//! 2. No key is returned twice, from whichever end.
 
 use super::page::GROUP;
 use super::table::{Place, Table};
@@ -43,8 +48,13 @@ impl Cursor {
         self.remaining
     }
 
+    /// Returns the lowest key not passed yet, with its place.
+    ///
+    /// # Safety
+    /// The cursor must have been made for this table, and every value that it has not passed must still
+    /// be in place. Those that it has passed may be gone.
     #[inline]
-    pub fn next<T, X: Copy>(&mut self, table: &Table<T, X>) -> Option<(usize, Place<T, X>)> {
+    pub unsafe fn next<T, X: Copy>(&mut self, table: &Table<T, X>) -> Option<(usize, Place<T, X>)> {
         if self.remaining == 0 {
             return None;
         }
@@ -63,11 +73,20 @@ impl Cursor {
         }
         let key = end.base + end.group.trailing_zeros() as usize / 8;
         end.group &= end.group - 1;
-        Some((key, end.place(table, key)))
+        // SAFETY: invariants 1 and 3 of `slab::table`: a value is left, so this key is occupied, and its page has
+        // memory.
+        Some((key, unsafe { table.page(end.page).place(key) }))
     }
 
+    /// Returns the highest key not passed yet, with its place.
+    ///
+    /// # Safety
+    /// As for [`Cursor::next`].
     #[inline]
-    pub fn next_back<T, X: Copy>(&mut self, table: &Table<T, X>) -> Option<(usize, Place<T, X>)> {
+    pub unsafe fn next_back<T, X: Copy>(
+        &mut self,
+        table: &Table<T, X>,
+    ) -> Option<(usize, Place<T, X>)> {
         if self.remaining == 0 {
             return None;
         }
@@ -88,7 +107,9 @@ impl Cursor {
         let highest = 63 - end.group.leading_zeros() as usize;
         end.group &= !(1 << highest);
         let key = end.base + highest / 8;
-        Some((key, end.place(table, key)))
+        // SAFETY: invariants 1 and 3 of `slab::table`: a value is left, so this key is occupied, and its page has
+        // memory.
+        Some((key, unsafe { table.page(end.page).place(key) }))
     }
 }
 
@@ -100,15 +121,10 @@ impl End {
         let start = table.start(self.page);
         // The table's first page may have no values.
         self.group = if self.base.max(start) < page.fill {
-            // SAFETY: a page with a key below its fill has memory.
+            // SAFETY: invariant 8 of `slab::table`: a page with a key below its fill has memory.
             unsafe { page.group(self.base, start) }
         } else {
             0
         };
-    }
-
-    #[inline]
-    fn place<T, X: Copy>(&self, table: &Table<T, X>, key: usize) -> Place<T, X> {
-        table.page(self.page).place(key)
     }
 }

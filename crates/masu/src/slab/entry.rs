@@ -58,7 +58,7 @@ impl<'a, T> VacantEntry<'a, T> {
     #[inline]
     pub fn insert(self, value: T) -> &'a mut T {
         let (_, place) = self.table.insert(value);
-        // SAFETY: occupied now, and borrowed with the slab.
+        // SAFETY: invariants 1 and 9 of `slab::table`: occupied now, and borrowed with the slab.
         unsafe { &mut *place.value() }
     }
 
@@ -81,8 +81,9 @@ impl<'a, T> VacantEntry<'a, T> {
         let place = self.table.claim();
         let value = place.value();
         init(value);
-        // SAFETY: the caller's `init` has built a value; nothing else happened to the table. If it
-        // had panicked, the slot would still be vacant: its link is elsewhere.
+        // SAFETY: as the caller says, `init` has built a value; invariants 2 and 9 of `slab::table`: the slot is
+        // still the claimed one, since `init` could not reach the table. If it had panicked, the slot would still be
+        // vacant.
         unsafe {
             self.table.commit(&place);
             &mut *value

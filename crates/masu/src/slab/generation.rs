@@ -113,10 +113,11 @@ impl<T> GenSlab<T> {
     pub fn insert_with(&mut self, make: impl FnOnce(Key) -> T) -> Key {
         let Ok(index) = u32::try_from(self.table.next()) else { panic!("capacity overflow") };
         let place = self.table.claim();
-        // SAFETY: a claimed slot's extra is initialised.
+        // SAFETY: invariant 1 of `slab::table`: a claimed slot's extra is initialised.
         let key = Key::new(index, unsafe { (*place.slot()).extra });
         let value = make(key);
-        // SAFETY: the slot is vacant and belongs to this call; nothing else happened to the table.
+        // SAFETY: invariants 2 and 9 of `slab::table`: the slot is vacant and belongs to this call; `make` could not
+        // reach the table.
         unsafe {
             self.table.commit(&place);
             place.value().write(value);
@@ -127,7 +128,7 @@ impl<T> GenSlab<T> {
     #[inline]
     fn find(&self, key: Key) -> Option<Place<T, u32>> {
         let place = self.table.occupied(key.index() as usize)?;
-        // SAFETY: an occupied slot.
+        // SAFETY: invariant 1 of `slab::table`: an occupied slot's extra is initialised.
         (unsafe { (*place.slot()).extra } == key.generation()).then_some(place)
     }
 
@@ -142,7 +143,7 @@ impl<T> GenSlab<T> {
     /// ```
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
-        // SAFETY: occupied, and borrowed with the slab.
+        // SAFETY: invariants 1 and 9 of `slab::table`: occupied, and borrowed with the slab.
         self.find(key).map(|place| unsafe { &*place.value() })
     }
 
@@ -157,7 +158,7 @@ impl<T> GenSlab<T> {
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        // SAFETY: occupied, and borrowed with the slab.
+        // SAFETY: invariants 1 and 9 of `slab::table`: occupied, and borrowed exclusively with the slab.
         self.find(key).map(|place| unsafe { &mut *place.value() })
     }
 
@@ -186,7 +187,8 @@ impl<T> GenSlab<T> {
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let place = self.find(key)?;
         let index = key.index() as usize;
-        // SAFETY: occupied: the value is read once, because its slot is vacant afterwards.
+        // SAFETY: invariant 1 of `slab::table`: occupied; the value is read once, because its slot is vacant
+        // afterwards.
         unsafe {
             advance(&place);
             self.table.vacate(index, &place);
@@ -205,9 +207,11 @@ impl<T> GenSlab<T> {
     #[inline]
     pub fn discard(&mut self, key: Key) -> bool {
         let Some(place) = self.find(key) else { return false };
-        advance(&place);
-        // SAFETY: occupied.
-        unsafe { self.table.discard(key.index() as usize, place) }
+        // SAFETY: invariant 1 of `slab::table`: occupied.
+        unsafe {
+            advance(&place);
+            self.table.discard(key.index() as usize, place);
+        }
         true
     }
 
@@ -222,9 +226,10 @@ impl<T> GenSlab<T> {
     /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(Key, &mut T) -> bool) {
         let mut cursor = self.table.cursor();
-        while let Some((index, place)) = cursor.next(&self.table) {
-            // SAFETY: the cursor's slots are occupied, and a discarded one is behind the cursor.
-            unsafe {
+        // SAFETY: invariant 1 of `slab::cursor`: the slots are occupied, and a discarded one is behind the cursor,
+        // which is this table's.
+        unsafe {
+            while let Some((index, place)) = cursor.next(&self.table) {
                 if !keep(key_of(index, &place), &mut *place.value()) {
                     advance(&place);
                     self.table.discard(index, place);
@@ -290,9 +295,12 @@ impl<T> GenSlab<T> {
     pub fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
         let mut cursor = self.table.cursor();
         core::iter::from_fn(move || {
-            let (index, place) = cursor.next(&self.table)?;
-            // SAFETY: occupied, and borrowed with the slab.
-            Some((key_of(index, &place), unsafe { &*place.value() }))
+            // SAFETY: invariant 1 of `slab::cursor`, and invariant 9 of `slab::table`: occupied, and borrowed with
+            // the slab.
+            unsafe {
+                let (index, place) = cursor.next(&self.table)?;
+                Some((key_of(index, &place), &*place.value()))
+            }
         })
     }
 
@@ -323,9 +331,12 @@ impl<T> GenSlab<T> {
         // Exclusive, so that the iterator may be sent where a `&mut T` may.
         let table = &mut self.table;
         core::iter::from_fn(move || {
-            let (index, place) = cursor.next(table)?;
-            // SAFETY: occupied, borrowed exclusively with the slab, and yielded once.
-            Some((key_of(index, &place), unsafe { &mut *place.value() }))
+            // SAFETY: invariant 1 of `slab::cursor`, and invariant 9 of `slab::table`: occupied, borrowed exclusively
+            // with the slab, and yielded once.
+            unsafe {
+                let (index, place) = cursor.next(table)?;
+                Some((key_of(index, &place), &mut *place.value()))
+            }
         })
     }
 
@@ -334,7 +345,7 @@ impl<T> GenSlab<T> {
     fn raise_fresh(&mut self, occupied_too: bool) {
         for index in 0..self.table.carved_end() {
             let Some(place) = self.table.locate(index) else { continue };
-            // SAFETY: a located slot's extra is initialised.
+            // SAFETY: invariant 1 of `slab::table`: a located slot's extra is initialised.
             let generation = unsafe { (*place.slot()).extra };
             let vacant = self.table.occupied(index).is_none();
             if vacant {
@@ -356,15 +367,23 @@ fn later(a: u32, b: u32) -> u32 {
 }
 
 /// Gives the slot's next value another generation.
+///
+/// # Safety
+/// The slot must be occupied.
 #[inline]
-fn advance<T>(place: &Place<T, u32>) {
-    // SAFETY: callers pass occupied slots.
+unsafe fn advance<T>(place: &Place<T, u32>) {
+    // SAFETY: as the caller says, the slot is occupied; invariant 1 of `slab::table`: its extra is initialised.
     unsafe { (*place.slot()).extra = next((*place.slot()).extra) }
 }
 
+/// Returns the key of a slot's value.
+///
+/// # Safety
+/// The slot must be occupied, and have that index.
 #[inline]
-fn key_of<T>(index: usize, place: &Place<T, u32>) -> Key {
-    // SAFETY: callers pass occupied slots. Indices fit, as `insert_with` ensures.
+unsafe fn key_of<T>(index: usize, place: &Place<T, u32>) -> Key {
+    // SAFETY: as the caller says, the slot is occupied; invariant 1 of `slab::table`: its extra is initialised.
+    // Indices fit, as `insert_with` ensures.
     Key::new(index as u32, unsafe { (*place.slot()).extra })
 }
 

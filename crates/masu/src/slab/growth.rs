@@ -5,7 +5,7 @@ use super::table::{Place, Table};
 use core::iter;
 
 impl<T, X: Copy> Table<T, X> {
-    /// Makes the never-used slot of [`Table::next`] a vacant one: the list is empty (invariant 2).
+    /// Makes the never-used slot of [`Table::next`] a vacant one: the list is empty (invariant 2 of `slab::table`).
     #[cold]
     #[inline(never)]
     pub(super) fn carve(&mut self) -> Place<T, X> {
@@ -18,13 +18,13 @@ impl<T, X: Copy> Table<T, X> {
         let (page, end) = (self.page(index), self.end_of(index));
         self.set_fill(index, key + 1);
         let link = if key + 1 == end { self.fresh_key() } else { key + 1 };
-        let place = page.place(key);
-        // SAFETY: the page covers the key, and has memory. Keys are below `MOST`.
+        // SAFETY: invariant 8 of `slab::table`: the page covers the key, and has memory now. Keys are below `MOST`.
         unsafe {
+            let place = page.place(key);
             (&raw mut (*place.slot()).extra).write(self.fresh);
             *place.state = link as u32;
+            place
         }
-        place
     }
 
     pub(super) fn set_fill(&mut self, index: usize, fill: usize) {
@@ -55,7 +55,8 @@ impl<T, X: Copy> Table<T, X> {
     /// Returns the key that follows one on the list of vacant keys, or beyond its end.
     fn next_after(&self, key: usize) -> usize {
         if let Some(place) = self.locate(key) {
-            // SAFETY: on the list: its state is a link.
+            // SAFETY: invariants 1 and 2 of `slab::table`: a located key on the list is vacant, so its state is a
+            // link.
             return unsafe { *place.state } as usize;
         }
         let index = if key < self.base { 0 } else { self.later_index(key) + 1 };

@@ -42,7 +42,7 @@ const fn mark(slot: usize) -> u32 {
     (slot as u32 >> 6) << (BITS + CREDIT_BITS)
 }
 
-/// The number of slots, whoever noted it.
+/// The number of slots, of whichever size.
 #[inline(always)]
 fn slots_of(word: u32) -> usize {
     (word & ((1 << BITS) - 1)) as usize

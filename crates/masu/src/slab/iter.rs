@@ -79,9 +79,14 @@ impl<T> IntoIter<T> {
         IntoIter { cursor: Cursor::new(&table), table }
     }
 
-    fn take(&mut self, found: Option<(usize, Place<T, ()>)>) -> Option<(usize, T)> {
+    /// Takes out the value that the cursor has found.
+    ///
+    /// # Safety
+    /// `found` must be the last result of a step of the cursor.
+    unsafe fn take(&mut self, found: Option<(usize, Place<T, ()>)>) -> Option<(usize, T)> {
         let (key, place) = found?;
-        // SAFETY: occupied until it is lost here, so it is read once and not dropped later.
+        // SAFETY: as the caller says, occupied; invariant 1 of `slab::table`: it is lost here, so it is read once and
+        // not dropped later.
         unsafe {
             self.table.lose(&place);
             Some((key, place.value().read()))
@@ -177,26 +182,39 @@ impl<T> Drain<'_, T> {
 }
 
 both_ends!(Iter<'a, T>, (usize, &'a T), ['a, T], |this, step| {
-    let (key, place) = step(&mut this.cursor, this.table)?;
-    // SAFETY: occupied, and borrowed with the slab.
-    Some((key, unsafe { &*place.value() }))
+    // SAFETY: invariant 1 of `slab::cursor`, and invariant 9 of `slab::table`: occupied, and borrowed with the slab.
+    unsafe {
+        let (key, place) = step(&mut this.cursor, this.table)?;
+        Some((key, &*place.value()))
+    }
 });
 
 both_ends!(IterMut<'a, T>, (usize, &'a mut T), ['a, T], |this, step| {
-    let (key, place) = step(&mut this.cursor, this.table)?;
-    // SAFETY: occupied, borrowed with the slab, and yielded only once.
-    Some((key, unsafe { &mut *place.value() }))
+    // SAFETY: invariants 1 and 2 of `slab::cursor`, and invariant 9 of `slab::table`: occupied, yielded once, and
+    // borrowed exclusively with the slab.
+    unsafe {
+        let (key, place) = step(&mut this.cursor, this.table)?;
+        Some((key, &mut *place.value()))
+    }
 });
 
 both_ends!(IntoIter<T>, (usize, T), [T], |this, step| {
-    let found = step(&mut this.cursor, &this.table);
-    this.take(found)
+    // SAFETY: invariant 1 of `slab::cursor`: made for this table, whose values leave it only where the cursor has
+    // passed.
+    unsafe {
+        let found = step(&mut this.cursor, &this.table);
+        this.take(found)
+    }
 });
 
 both_ends!(Drain<'_, T>, T, [T], |this, step| {
     let values = &mut this.values;
-    let found = step(&mut values.cursor, &values.table);
-    values.take(found).map(|(_, value)| value)
+    // SAFETY: invariant 1 of `slab::cursor`: made for this table, whose values leave it only where the cursor has
+    // passed.
+    unsafe {
+        let found = step(&mut values.cursor, &values.table);
+        values.take(found).map(|(_, value)| value)
+    }
 });
 
 macro_rules! debug_remaining {
@@ -219,7 +237,7 @@ impl<T> fmt::Debug for Drain<'_, T> {
     }
 }
 
-// SAFETY: like `&mut [T]`, it yields `&mut T` and nothing else.
+// SAFETY: invariant 2 of `slab::cursor`: like `&mut [T]`, it yields each `&mut T` once, and nothing else.
 unsafe impl<T: Send> Send for IterMut<'_, T> {}
-// SAFETY: `&IterMut` gives access only to its length.
+// SAFETY: invariant 2 of `slab::cursor`: `&IterMut` gives access only to the number of values left.
 unsafe impl<T: Sync> Sync for IterMut<'_, T> {}

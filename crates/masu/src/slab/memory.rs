@@ -4,6 +4,10 @@
 //! The engine gives a page to the next request, and to the kernel after the decay time, so a slab
 //! that is made and dropped repeatedly costs no page faults. If masu is not the global allocator, the first page may be
 //! what starts the engine.
+//!
+//! Invariants:
+//!
+//! 1. The system's allocator is never asked for a block of no bytes.
 
 use alloc::alloc::{Layout, handle_alloc_error};
 use core::ptr::NonNull;
@@ -32,7 +36,7 @@ mod source {
     }
 
     pub unsafe fn shrink(p: *mut u8, size: usize) -> bool {
-        // SAFETY: the caller passes a block from `allocate`.
+        // SAFETY: as the caller says, a block from `allocate`.
         unsafe { masu_core::try_resize(p, size) }
     }
 
@@ -41,7 +45,7 @@ mod source {
     }
 
     pub unsafe fn release(p: *mut u8, _layout: impl FnOnce() -> Layout) {
-        // SAFETY: the caller passes a block from `allocate`.
+        // SAFETY: as the caller says, a block from `allocate`.
         unsafe { masu_core::dealloc(p) }
     }
 }
@@ -61,12 +65,14 @@ mod source {
     use super::Layout;
 
     pub fn allocate(layout: Layout) -> *mut u8 {
-        // SAFETY: callers never request zero bytes.
+        assert_ne!(layout.size(), 0);
+        // SAFETY: invariant 1: the size is not 0, as just checked.
         unsafe { alloc::alloc::alloc(layout) }
     }
 
     pub fn allocate_zeroed(layout: Layout) -> *mut u8 {
-        // SAFETY: callers never request zero bytes.
+        assert_ne!(layout.size(), 0);
+        // SAFETY: invariant 1: the size is not 0, as just checked.
         unsafe { alloc::alloc::alloc_zeroed(layout) }
     }
 
@@ -79,7 +85,7 @@ mod source {
     }
 
     pub unsafe fn release(p: *mut u8, layout: impl FnOnce() -> Layout) {
-        // SAFETY: the caller passes a block from `allocate` with this layout.
+        // SAFETY: as the caller says, a block from `allocate` with this layout.
         unsafe { alloc::alloc::dealloc(p, layout()) }
     }
 }

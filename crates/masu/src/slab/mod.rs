@@ -17,8 +17,8 @@
 //! changes, and no insertion waits for a copy of everything.
 //!
 //! A slot is as large as the value. Four bytes beside it say that it is occupied, or which vacant key comes next;
-//! iteration examines eight of these at once. They limit a slab to 2³² − 2 values, and a slab that grows to the largest
-//! of its sizes whose double is not more than that.
+//! iteration examines eight of these at once. They limit a slab to 2³² − 2 values; a slab that grows stops at the last
+//! doubling within that limit.
 //!
 //! A page's memory is not written before it is needed. It comes from masu's engine, whether or not
 //! masu is the global allocator. It goes back there with the slab, by [`Slab::shrink_to_fit`], by

@@ -11,6 +11,12 @@
 //!
 //! States and slots are one block, states first: a slab that uses the beginning of a page touches
 //! the beginnings of both, and the end can be given back.
+//!
+//! Invariants:
+//!
+//! 1. The pointers of a page with memory are derived from those of one block, which was allocated
+//!    for the shape of the page's bounds, and lie before its states and slots by `start` of each.
+//! 2. From a page's start to its `fill`, states are initialised.
 
 use super::memory;
 use super::table::Place;
@@ -81,7 +87,7 @@ impl<T, X> Page<T, X> {
         }
         let (layout, offset) = shape::<T, X>(end - start);
         let states = memory::allocate(layout);
-        // SAFETY: the block continues beyond the states.
+        // SAFETY: invariant 1: the block that was made for this shape continues beyond the states.
         let slots = unsafe { states.add(offset) }.cast::<Slot<T, X>>();
         Page {
             slots: slots.as_ptr().wrapping_sub(start),
@@ -100,7 +106,8 @@ impl<T, X> Page<T, X> {
         let Some(block) = NonNull::new(self.states.cast_mut()) else { return false };
         // Not computed from the shape of a page of that size: the slots stay where they are.
         let size = self.slot(end).addr() - block.addr().get();
-        // SAFETY: page 0 is not biased: this is its block.
+        // SAFETY: invariant 1: page 0 is not biased, so this is its block; as the caller says, nothing beyond `end`
+        // is in use.
         unsafe { memory::shrink(block.cast(), size) }
     }
 
@@ -112,8 +119,8 @@ impl<T, X> Page<T, X> {
     #[inline]
     pub unsafe fn free(self, start: usize, end: usize) {
         let block = self.state(start).cast::<u8>();
-        // SAFETY: the block that `new` allocated, of the same shape because the bounds are the
-        // same.
+        // SAFETY: as the caller says, the block that `new` allocated; invariant 1: of the same shape, because the
+        // bounds are the same.
         unsafe {
             memory::release(NonNull::new_unchecked(block), || shape::<T, X>(end - start).0);
         }
@@ -131,10 +138,13 @@ impl<T, X> Page<T, X> {
         self.states.wrapping_add(key).cast_mut()
     }
 
-    /// Returns a key's slot and state. The page covers the key.
+    /// Returns a key's slot and state.
+    ///
+    /// # Safety
+    /// The page must have memory, and must cover the key.
     #[inline(always)]
-    pub fn place(&self, key: usize) -> Place<T, X> {
-        // SAFETY: a slot of the page and its state.
+    pub unsafe fn place(&self, key: usize) -> Place<T, X> {
+        // SAFETY: invariant 1: as the caller says, the page covers the key, so these are its slot and its state.
         unsafe { Place::new(self.slot(key), self.state(key)) }
     }
 
@@ -147,14 +157,14 @@ impl<T, X> Page<T, X> {
     pub unsafe fn group(&self, key: usize, start: usize) -> u64 {
         let base = key & !(GROUP - 1);
         if start <= base && base + GROUP <= self.fill {
-            // SAFETY: all eight are on the page and below its fill: valid, and an array among its
-            // states.
+            // SAFETY: invariant 2: all eight are on the page and below its fill, so they are valid, and an array
+            // among its states.
             let states = unsafe { self.state(base).cast::<[u32; GROUP]>().read() };
             return u64::from_le_bytes(states.map(|state| u8::from(state == OCCUPIED)));
         }
         let mut group = 0;
         for key in base.max(start)..(base + GROUP).min(self.fill) {
-            // SAFETY: on the page and below its fill.
+            // SAFETY: invariant 2: on the page and below its fill.
             group |= u64::from(unsafe { *self.state(key) } == OCCUPIED) << (8 * (key - base));
         }
         group

@@ -1,4 +1,10 @@
 //! [`PinSlab`]: values that are pinned from their insertion on.
+//!
+//! Invariants:
+//!
+//! 1. A value does not move from its insertion until it is dropped in place, and its memory is not used
+//!    again before that: nothing here gives out a `&mut T` or a `T` unless `T` is `Unpin`, and a slab
+//!    frees its pages only after it has dropped the values.
 
 use super::change::Slab;
 use core::fmt;
@@ -149,8 +155,7 @@ impl<T> PinSlab<T> {
     /// ```
     #[inline]
     pub fn get(&self, key: usize) -> Option<Pin<&T>> {
-        // SAFETY: nothing here moves a value that is not `Unpin`, and its memory is not reused
-        // before it is dropped.
+        // SAFETY: invariant 1: the value stays where it is until it is dropped.
         self.slab.get(key).map(|value| unsafe { Pin::new_unchecked(value) })
     }
 
@@ -165,7 +170,7 @@ impl<T> PinSlab<T> {
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: usize) -> Option<Pin<&mut T>> {
-        // SAFETY: as above.
+        // SAFETY: invariant 1: the value stays where it is until it is dropped.
         self.slab.get_mut(key).map(|value| unsafe { Pin::new_unchecked(value) })
     }
 
@@ -210,7 +215,7 @@ impl<T> PinSlab<T> {
     /// assert_eq!(slab.len(), 3);
     /// ```
     pub fn retain(&mut self, mut keep: impl FnMut(usize, Pin<&mut T>) -> bool) {
-        // SAFETY: as above.
+        // SAFETY: invariant 1: the value stays where it is until it is dropped.
         self.slab.retain(|key, value| keep(key, unsafe { Pin::new_unchecked(value) }));
     }
 
@@ -249,7 +254,7 @@ impl<T> PinSlab<T> {
     /// assert_eq!(slab.iter().map(|(key, value)| (key, *value)).collect::<Vec<_>>(), [(0, 'a')]);
     /// ```
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, Pin<&T>)> {
-        // SAFETY: as above.
+        // SAFETY: invariant 1: the value stays where it is until it is dropped.
         self.slab.iter().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))
     }
 
@@ -265,7 +270,7 @@ impl<T> PinSlab<T> {
     /// assert_eq!(*slab.get(key).unwrap(), 2);
     /// ```
     pub fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = (usize, Pin<&mut T>)> {
-        // SAFETY: as above.
+        // SAFETY: invariant 1: the value stays where it is until it is dropped.
         self.slab.iter_mut().map(|(key, value)| (key, unsafe { Pin::new_unchecked(value) }))
     }
 }

@@ -8,15 +8,25 @@
 //! | vacant | occupied | `insert`, which popped the slot and so has exclusive access |
 //! | occupied, `n` | occupied, `n + 1` | `get`, if the generation is the key's and it is not marked |
 //! | occupied, `n > 0` | occupied, `n - 1` | a guard's drop |
-//! | occupied, `n` | marked, `n` | `remove`, if it is not marked |
+//! | occupied, `n` | marked, `n` | `remove`, if it is not marked; `take`, if `n` is also 0 |
 //! | marked, `n > 0` | marked, `n - 1` | a guard's drop |
-//! | marked, 0 | vacant, next generation | the thread that brought it there: `remove` or the last guard |
+//! | marked, 0 | vacant, next generation | the thread that brought it there: `remove`, `take` or the last guard |
 //!
-//! Exactly one thread brings a slot to *marked, 0*: the `remove` that finds no guard, otherwise the
-//! guard that is dropped last. Only that thread drops the value and pushes the slot.
+//! Exactly one thread brings a slot to *marked, 0*: the `remove` or `take` that finds no guard,
+//! otherwise the guard that is dropped last.
 //!
 //! Orderings: `insert` releases the value with the word, `get` acquires it; a guard's drop releases
 //! its reads, and the thread that drops the value acquires them.
+//!
+//! Invariants:
+//!
+//! 1. Every index on a shard's stack was handed out by its pages.
+//! 2. From the moment when a thread has popped or claimed a slot until it stores *occupied*, only that
+//!    thread accesses the value.
+//! 3. While the word says *occupied* or *marked*, the slot holds a value. While it counts guards, the
+//!    value is only read; a guard's count goes with the guard.
+//! 4. Exactly one thread brings a slot to *marked, 0*, as above. Only that thread takes or drops the
+//!    value, makes the slot vacant, and pushes it.
 
 use super::key::Key;
 use super::shared_pages::{self, SharedPages};
@@ -46,8 +56,8 @@ impl<T> Default for Slot<T> {
     }
 }
 
-// SAFETY: zero is vacant, generation 0; the link and the value of a vacant slot on no stack are not
-// read.
+// SAFETY: invariant 3: zero is vacant, of generation 0, so the value is not read, and the slot is on no stack, so its
+// link is not either.
 unsafe impl<T> shared_pages::Slot for Slot<T> {}
 
 /// State that threads on different processors should not contend for.
@@ -110,9 +120,9 @@ pub struct SharedSlab<T> {
     shards: Box<[Shard<T>]>,
 }
 
-// SAFETY: the slab owns its values, which may be dropped on any thread that has the slab.
+// SAFETY: invariant 3: the slab owns its values, which may be dropped on any thread that has the slab.
 unsafe impl<T: Send> Send for SharedSlab<T> {}
-// SAFETY: a shared slab passes `&T` and, by `insert` and `take`, `T` from thread to thread.
+// SAFETY: invariants 2 and 3: a shared slab passes `&T` and, by `insert` and `take`, `T` from thread to thread.
 unsafe impl<T: Send + Sync> Sync for SharedSlab<T> {}
 
 /// Why [`SharedSlab::take`] failed.
@@ -203,16 +213,16 @@ impl<T> SharedSlab<T> {
     pub fn insert(&self, value: T) -> Key {
         let number = shard_of_thread();
         let shard = &self.shards[number];
-        // SAFETY: every index on the stack was claimed.
+        // SAFETY: invariant 1: every index on the stack was claimed.
         let link = |index| unsafe { &shard.pages.get_unchecked(index).link };
         let (index, slot) = match shard.free.pop(link) {
-            // SAFETY: as above.
+            // SAFETY: invariant 1: every index on the stack was claimed.
             Some(index) => (index, unsafe { shard.pages.get_unchecked(index) }),
             None => shard.pages.claim(),
         };
         let generation = slot.state.load(Ordering::Relaxed) >> 32;
-        // SAFETY: popped or claimed, so this thread has exclusive access until the word says
-        // otherwise.
+        // SAFETY: invariant 2: popped or claimed, so no other thread accesses the value until the word says that
+        // there is one.
         unsafe { slot.value.write().write(value) };
         shard.live.fetch_add(1, Ordering::Relaxed);
         slot.state.store(generation << 32 | OCCUPIED, Ordering::Release);
@@ -291,7 +301,7 @@ impl<T> SharedSlab<T> {
         match Self::update(key, slot, |state| Some(state | MARKED)) {
             Ok(state) => {
                 if state & GUARDS == 0 {
-                    // SAFETY: marked by this thread, with no guards, so access is exclusive.
+                    // SAFETY: invariant 4: this thread has marked the slot, which has no guards.
                     unsafe { shard.drop_value(index, slot) }
                 }
                 true
@@ -318,10 +328,13 @@ impl<T> SharedSlab<T> {
     pub fn take(&self, key: Key) -> Result<T, TakeError> {
         let (shard, index, slot) = self.slot(key).ok_or(TakeError::Vacant)?;
         Self::update(key, slot, |state| (state & GUARDS == 0).then_some(state | MARKED))?;
-        // SAFETY: marked by this thread, with no guards, so access is exclusive; read once.
-        let value = unsafe { slot.value.write().read() };
-        shard.recycle(index, slot);
-        Ok(value)
+        // SAFETY: invariant 4: this thread has marked the slot, which has no guards; the value is read once, because
+        // it is vacant then.
+        unsafe {
+            let value = slot.value.write().read();
+            shard.recycle(index, slot);
+            Ok(value)
+        }
     }
 
     /// Calls `f` with every value, in no particular order.
@@ -339,8 +352,8 @@ impl<T> SharedSlab<T> {
                 let Some(slot) = shard.pages.get(index) else { continue };
                 let state = slot.state.load(Ordering::Relaxed);
                 if state & (OCCUPIED | MARKED) == OCCUPIED && state & GUARDS == 0 {
-                    // SAFETY: occupied, and the slab is borrowed exclusively. (A forgotten guard
-                    // may still have a reference: such values are skipped.)
+                    // SAFETY: invariant 3: the slot is occupied, and no guard can exist while the slab is borrowed
+                    // exclusively. (A value whose guard was forgotten is skipped.)
                     f(unsafe { &mut *slot.value.write() });
                 }
             }
@@ -358,15 +371,23 @@ impl<T> Shard<T> {
         struct Recycle<'a, T>(&'a Shard<T>, u32, &'a Slot<T>);
         impl<T> Drop for Recycle<'_, T> {
             fn drop(&mut self) {
-                self.0.recycle(self.1, self.2);
+                // SAFETY: invariant 4: this thread drops the value, so it makes the slot vacant; that drop has ended,
+                // or panicked.
+                unsafe { self.0.recycle(self.1, self.2) }
             }
         }
         let recycle = Recycle(self, index, slot);
-        // SAFETY: the caller has exclusive access to the value, and it is dropped once.
+        // SAFETY: as the caller says, access is exclusive; invariant 4: the value is dropped once, because the slot
+        // is vacant then.
         unsafe { recycle.2.value.write().drop_in_place() }
     }
 
-    fn recycle(&self, index: u32, slot: &Slot<T>) {
+    /// Makes a slot vacant, for its next generation.
+    ///
+    /// # Safety
+    /// The slot must be this shard's of that index, marked and without guards; the caller must have brought it to that
+    /// state, and its value must be gone.
+    unsafe fn recycle(&self, index: u32, slot: &Slot<T>) {
         let generation = (slot.state.load(Ordering::Relaxed) >> 32) + 1;
         self.live.fetch_sub(1, Ordering::Relaxed);
         slot.state.store(generation << 32, Ordering::Release);
@@ -391,7 +412,7 @@ impl<T> Drop for SharedSlab<T> {
                 if let Some(slot) = shard.pages.get(index)
                     && slot.state.load(Ordering::Relaxed) & OCCUPIED != 0
                 {
-                    // SAFETY: occupied, and no other reference to the slab exists.
+                    // SAFETY: invariant 3: occupied, and no other reference to the slab exists.
                     unsafe { slot.value.write().drop_in_place() }
                 }
             }
@@ -411,7 +432,7 @@ impl<T> fmt::Debug for SharedSlab<T> {
 /// let slab = masu::SharedSlab::new();
 /// let key = slab.insert(String::from("hello"));
 /// let guard = slab.get(key).unwrap();
-/// slab.remove(key); // nobody finds it any more, but who looks at it still may
+/// slab.remove(key); // its key finds it no more, but the guard keeps it
 /// assert_eq!(*guard, "hello");
 /// ```
 ///
@@ -422,9 +443,9 @@ pub struct Guard<'a, T> {
     slot: &'a Slot<T>,
 }
 
-// SAFETY: a guard is a `&T` that may drop the value.
+// SAFETY: invariants 3 and 4: a guard is a `&T` that may drop the value.
 unsafe impl<T: Send + Sync> Send for Guard<'_, T> {}
-// SAFETY: as above.
+// SAFETY: invariant 3: `&Guard` gives access only to `&T`.
 unsafe impl<T: Send + Sync> Sync for Guard<'_, T> {}
 
 impl<T> Deref for Guard<'_, T> {
@@ -432,7 +453,7 @@ impl<T> Deref for Guard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: occupied as long as a guard exists, and not written to.
+        // SAFETY: invariant 3: the word counts this guard.
         unsafe { &*self.slot.value.read() }
     }
 }
@@ -442,7 +463,7 @@ impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
         let before = self.slot.state.fetch_sub(1, Ordering::AcqRel);
         if before & (MARKED | GUARDS) == MARKED | 1 {
-            // SAFETY: marked, and this was the last guard.
+            // SAFETY: invariant 4: marked, and this was the last guard.
             unsafe { self.shard.drop_value(self.index, self.slot) }
         }
     }

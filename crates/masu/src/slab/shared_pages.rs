@@ -4,6 +4,12 @@
 //! published by a compare-and-swap (release) and found by an acquire load; pages are freed only with the array.
 //! `claim` hands each index out once. No lock is held while a page is allocated: a soft limit's callback, which then runs,
 //! may use the same array.
+//!
+//! Invariants:
+//!
+//! 1. A page that is published was allocated with the layout of its number, all of its slots are valid,
+//!    and it is neither replaced nor freed before the array is.
+//! 2. When `claim` returns an index, its page is published.
 
 use super::memory;
 use super::sync::{AtomicPtr, AtomicU32, Ordering};
@@ -52,7 +58,7 @@ impl<S: Slot> SharedPages<S> {
     pub fn get(&self, index: u32) -> Option<&S> {
         let (page, place) = Self::place(index);
         let slots = self.pages.get(page)?.load(Ordering::Acquire);
-        // SAFETY: a published page has that place, and its slots are valid from the beginning.
+        // SAFETY: invariant 1: a published page has that place, and stays as long as the array, which is borrowed.
         (!slots.is_null()).then(|| unsafe { &*slots.add(place) })
     }
 
@@ -62,7 +68,7 @@ impl<S: Slot> SharedPages<S> {
     /// `index` must come from [`SharedPages::claim`].
     #[inline]
     pub unsafe fn get_unchecked(&self, index: u32) -> &S {
-        // SAFETY: a claimed index's page is published.
+        // SAFETY: as the caller says, claimed; invariant 2: then its page is published.
         unsafe { self.get(index).unwrap_unchecked() }
     }
 
@@ -76,7 +82,7 @@ impl<S: Slot> SharedPages<S> {
         if self.pages[page].load(Ordering::Acquire).is_null() {
             self.grow(page);
         }
-        // SAFETY: just claimed, and published.
+        // SAFETY: invariant 2: just claimed, and its page is published.
         (index, unsafe { self.get_unchecked(index) })
     }
 
@@ -86,7 +92,7 @@ impl<S: Slot> SharedPages<S> {
         let slots = memory::allocate_zeroed(Self::layout(page)).cast::<S>();
         if cfg!(loom) {
             for place in 0..Self::slots_of(page) {
-                // SAFETY: the page has that place.
+                // SAFETY: invariant 1: the page is as long as its layout, so it has that place.
                 unsafe { slots.add(place).write(S::default()) }
             }
         }
@@ -95,7 +101,7 @@ impl<S: Slot> SharedPages<S> {
             self.pages[page].compare_exchange(null_mut(), slots.as_ptr(), success, failure);
         if published.is_err() {
             // Another thread was faster.
-            // SAFETY: the page just made, which no other thread knows.
+            // SAFETY: invariant 1: not published, so no other thread knows the page just made.
             unsafe { Self::free(page, slots) }
         }
     }
@@ -123,11 +129,11 @@ impl<S> SharedPages<S> {
     unsafe fn free(page: usize, slots: NonNull<S>) {
         if cfg!(loom) {
             for place in 0..Self::slots_of(page) {
-                // SAFETY: made one by one under the model checker.
+                // SAFETY: as the caller says, a page made by `grow`; invariant 1: its slots are valid.
                 unsafe { slots.add(place).drop_in_place() }
             }
         }
-        // SAFETY: allocated with this layout, and not used any more.
+        // SAFETY: as the caller says, a page made by `grow`, with this layout.
         unsafe { memory::release(slots.cast(), || Self::layout(page)) }
     }
 }
@@ -137,7 +143,7 @@ impl<S> Drop for SharedPages<S> {
     fn drop(&mut self) {
         for (page, slots) in self.pages.iter().enumerate() {
             if let Some(slots) = NonNull::new(slots.load(Ordering::Relaxed)) {
-                // SAFETY: forgotten with the array.
+                // SAFETY: invariant 1: published once, and forgotten with the array.
                 unsafe { Self::free(page, slots) }
             }
         }

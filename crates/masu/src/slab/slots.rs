@@ -13,7 +13,8 @@ impl<T, X: Copy> Table<T, X> {
     pub fn claim(&mut self) -> Place<T, X> {
         let key = self.next;
         if key < self.fill {
-            // SAFETY: just compared.
+            // SAFETY: invariant 8 of `slab::table`: the key is below the fill, as just compared, so page 0 has its
+            // slot.
             return unsafe { self.first_place(key) };
         }
         unlikely();
@@ -30,7 +31,7 @@ impl<T, X: Copy> Table<T, X> {
     /// the slot must hold a value before anything else is done to the table.
     #[inline(always)]
     pub unsafe fn commit(&mut self, place: &Place<T, X>) {
-        // SAFETY: invariant 1: the state of a claimed slot is its link.
+        // SAFETY: invariant 1 of `slab::table`: as the caller says, the slot was claimed, so its state is a link.
         unsafe {
             self.next = *place.state as usize;
             *place.state = OCCUPIED;
@@ -44,7 +45,8 @@ impl<T, X: Copy> Table<T, X> {
         let key = self.next;
         // Each case returns separately on purpose: the code that follows is then compiled for it.
         if key < self.fill {
-            // SAFETY: just compared; invariant 2: the slot is vacant.
+            // SAFETY: invariants 1 and 2 of `slab::table`: the key is below the fill, as just compared, and the head
+            // of the list, so the slot is vacant.
             unsafe {
                 let place = self.first_place(key);
                 self.commit(&place);
@@ -52,23 +54,24 @@ impl<T, X: Copy> Table<T, X> {
                 (key, place)
             }
         } else if key < self.first_end {
-            // SAFETY: page 0 has memory for the key, which is not below its fill: so the list of
-            // vacant keys is empty, and by invariant 2 the key is the fill.
+            // SAFETY: invariants 2 and 5 of `slab::table`: page 0 has memory for the key, which is not below its
+            // fill, so the list is empty and the key is the fill.
             unsafe { self.insert_filling(key, value) }
         } else if key == self.last_fill && key != self.last_end {
             unlikely();
-            // SAFETY: the last page covers the key, which is its fill: so the list is empty.
+            // SAFETY: invariants 2 and 6 of `slab::table`: the last page covers the key, which is its fill, so the
+            // list is empty.
             unsafe { self.insert_filling_last(key, value) }
         } else if self.base == 0 {
             unlikely();
             self.map_first();
-            // SAFETY: the key of an empty table is 0, and page 0 has memory now.
+            // SAFETY: invariant 2 of `slab::table`: the key of an empty table is 0, and page 0 has memory now.
             unsafe { self.insert_filling(key, value) }
         } else {
             unlikely();
             let place = self.claim();
-            // SAFETY: the slot is vacant and belongs to this call; it holds a value right after it
-            // is committed.
+            // SAFETY: invariant 2 of `slab::table`: the slot is vacant and belongs to this call; it holds a value
+            // right after it is committed.
             unsafe {
                 self.commit(&place);
                 place.value().write(value);
@@ -85,7 +88,8 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     unsafe fn insert_filling(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
         self.fill = key + 1;
-        // SAFETY: page 0 covers the key. The key after it is the next by invariant 5.
+        // SAFETY: as the caller says, page 0 has memory for the key; invariant 5 of `slab::table`: the key after it
+        // is the next.
         unsafe { self.fill_slot(self.first_place(key), key, value) }
     }
 
@@ -96,9 +100,8 @@ impl<T, X: Copy> Table<T, X> {
     #[inline(always)]
     unsafe fn insert_filling_last(&mut self, key: usize, value: T) -> (usize, Place<T, X>) {
         self.last_fill = key + 1;
-        // SAFETY: the page covers the key, and the last one always has memory. Fresh keys are used
-        // in ascending order, so the earlier pages have none: the next is this page's, or the end
-        // of all.
+        // SAFETY: as the caller says, the last page covers the key; invariant 2 of `slab::table`: the key after it is
+        // the lowest one left, or the end of all.
         unsafe { self.fill_slot(self.last_place(key), key, value) }
     }
 
@@ -113,7 +116,8 @@ impl<T, X: Copy> Table<T, X> {
         key: usize,
         value: T,
     ) -> (usize, Place<T, X>) {
-        // SAFETY: the caller passes the key's place.
+        // SAFETY: as the caller says, the place is the key's, in which nothing is initialised yet: it is only
+        // written.
         unsafe {
             *place.state = OCCUPIED;
             // Memory fresh from the kernel should be written first. If it were read first, as happens when an unwritten
@@ -136,7 +140,8 @@ impl<T, X: Copy> Table<T, X> {
     /// `place` must be the occupied key's.
     #[inline(always)]
     pub unsafe fn vacate(&mut self, key: usize, place: &Place<T, X>) {
-        // SAFETY: invariant 1. Keys are below `MOST`.
+        // SAFETY: as the caller says, the slot is occupied; invariant 1 of `slab::table`: then its state is valid.
+        // Keys are below `MOST`.
         unsafe { *place.state = self.next as u32 }
         self.next = key;
         self.above -= 1;
@@ -149,7 +154,7 @@ impl<T, X: Copy> Table<T, X> {
     /// `place` must be an occupied key's.
     #[inline(always)]
     pub unsafe fn lose(&mut self, place: &Place<T, X>) {
-        // SAFETY: invariant 1.
+        // SAFETY: as the caller says, the slot is occupied; invariant 1 of `slab::table`: then its state is valid.
         unsafe { *place.state = 0 }
         self.above -= 1;
     }
@@ -168,7 +173,7 @@ impl<T, X: Copy> Table<T, X> {
                 self.0.removed();
             }
         }
-        // SAFETY: passed on; the value is read once, because its slot is vacant.
+        // SAFETY: passed on; invariant 1 of `slab::table`: the value is read once, because its slot is vacant.
         unsafe {
             self.vacate(key, place);
             // By a drop, so that the value is read straight into the caller's destination.
@@ -183,8 +188,9 @@ impl<T, X: Copy> Table<T, X> {
     /// `place` must be an occupied key's.
     #[inline]
     pub unsafe fn discard(&mut self, key: usize, place: Place<T, X>) {
-        // SAFETY: the caller's key is occupied: its value is dropped once, because its slot is
-        // vacant afterwards; no other code can use the table meanwhile.
+        // SAFETY: passed on; invariant 1 of `slab::table`: the value is dropped once, because its slot is vacant
+        // afterwards. By invariants 7 and 9 of `slab::table`, the drop finds the table whole, and no other code uses
+        // it meanwhile.
         unsafe {
             self.vacate(key, &place);
             place.value().drop_in_place();

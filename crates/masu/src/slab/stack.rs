@@ -8,6 +8,9 @@
 //! Orderings: a push releases what its thread did with the index; the pop that gets the index
 //! acquires it. All changes of the head are read-modify-writes, so a pop synchronises with every
 //! push below it.
+//!
+//! The tag has 32 bits. A thread would have to stand still in the middle of a pop while the head
+//! changes exactly a multiple of 2³² times to mistake it.
 
 use super::sync::{AtomicU32, AtomicU64, Ordering};
 

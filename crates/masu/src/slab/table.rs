@@ -8,9 +8,9 @@
 //!
 //! Invariants:
 //!
-//! 1. Below a page's `fill`, every slot is either occupied, as its state says, or vacant; then its
-//!    state is the next key on the list of vacant keys. At and above `fill` a slot and its state
-//!    are uninitialised.
+//! 1. Below a page's `fill`, every slot's extra is initialised, and the slot is either occupied, as
+//!    its state says, and holds a value; or vacant, and then its state is the next key on the list
+//!    of vacant keys. At and above `fill` a slot and its state are uninitialised.
 //! 2. `next` is the head of the list of vacant keys, which ends with [`Table::fresh_key`]: the
 //!    lowest key that is not below its page's fill, or the end of all pages. Fresh keys are used
 //!    only when the list is empty, so while it is not, its end does not change.
@@ -26,6 +26,12 @@
 //! 7. No method runs code of `T` or of a caller while 1 to 3 and 6 do not hold, unless its
 //!    documentation says so. (A vacated slot may still hold a value for a moment: nothing can be
 //!    inserted meanwhile.)
+//! 8. A page with memory comes from `Page::new`, page 0 for the keys below `room`, each other one
+//!    for those from its start to its end. It never moves, and is freed once, by this table. A page
+//!    with a key below its fill has memory.
+//! 9. A value is read with the table borrowed, and changed, moved or dropped with it borrowed
+//!    exclusively.
+//! 10. Of a table and its copy in [`Table::aside`] or in its drop, only one is used from then on.
 
 use super::cursor::Cursor;
 use super::history;
@@ -74,10 +80,9 @@ pub(crate) struct Table<T, X: Copy> {
     owns: PhantomData<T>,
 }
 
-// SAFETY: a table owns its values and its memory as a `Vec<T>` does; the raw pointers point to
-// these.
+// SAFETY: invariant 8: the raw pointers lead to memory that the table owns, with its values, as a `Vec<T>` does.
 unsafe impl<T: Send, X: Copy + Send> Send for Table<T, X> {}
-// SAFETY: `&Table` gives access only to `&T` and copies of `X`.
+// SAFETY: invariant 9: `&Table` gives access only to `&T` and copies of `X`.
 unsafe impl<T: Sync, X: Copy + Sync> Sync for Table<T, X> {}
 
 /// Marks the code around it as rarely reached, so that it is laid out off the main path.
@@ -96,7 +101,7 @@ impl<T, X> Place<T, X> {
     /// The pointers must be a slot of a page and its state.
     #[inline(always)]
     pub unsafe fn new(slot: *const Slot<T, X>, state: *const u32) -> Self {
-        // SAFETY: the address of a slot is not null.
+        // SAFETY: as the caller says, a slot of a page, whose address is not null.
         let slot = unsafe { NonNull::new_unchecked(slot.cast_mut()) };
         Place { slot, state: state.cast_mut() }
     }
@@ -108,7 +113,7 @@ impl<T, X> Place<T, X> {
 
     #[inline(always)]
     pub fn value(&self) -> *mut T {
-        // SAFETY: a place's slot is inside its page's memory.
+        // SAFETY: invariant 8: a place's slot, by the duty of `Place::new`, is inside its page's memory.
         unsafe { (&raw mut (*self.slot()).body.value).cast() }
     }
 }
@@ -126,15 +131,15 @@ impl<T, X: Copy> Table<T, X> {
         impl<T, X: Copy> Drop for Return<'_, T, X> {
             #[inline(always)]
             fn drop(&mut self) {
-                // SAFETY: the copy lives longer than this, and is neither used nor dropped after it.
+                // SAFETY: invariant 10: the copy lives longer than this, and is neither used nor dropped after it.
                 unsafe { ptr::write(self.0, ptr::read(self.1)) }
             }
         }
-        // SAFETY: the original is neither accessed nor dropped until the copy replaces it.
+        // SAFETY: invariant 10: the original is neither accessed nor dropped until the copy replaces it.
         let mut copy = ManuallyDrop::new(unsafe { ptr::read(self) });
         let copy = &raw mut *copy;
         let _return = Return(self, copy);
-        // SAFETY: no other code uses the copy meanwhile.
+        // SAFETY: invariant 10: `f` alone uses the copy meanwhile.
         f(unsafe { &mut *copy })
     }
 
@@ -288,10 +293,13 @@ impl<T, X: Copy> Table<T, X> {
     }
 
     /// Returns the place of a key on the last page, if that is not page 0.
+    ///
+    /// # Safety
+    /// There must be such a page, and it must cover the key.
     #[inline(always)]
-    pub(super) fn last_place(&self, key: usize) -> Place<T, X> {
+    pub(super) unsafe fn last_place(&self, key: usize) -> Place<T, X> {
         let (slot, state) = (self.last_slots.wrapping_add(key), self.last_states.wrapping_add(key));
-        // SAFETY: a slot of the page and its state.
+        // SAFETY: as the caller says, the page covers the key; invariant 6: the last page has memory.
         unsafe { Place::new(slot, state) }
     }
 
@@ -323,7 +331,7 @@ impl<T, X: Copy> Table<T, X> {
     /// The key must be below page 0's fill.
     #[inline(always)]
     pub(super) unsafe fn first_place(&self, key: usize) -> Place<T, X> {
-        // SAFETY: the page covers the key.
+        // SAFETY: as the caller says, the page covers the key; invariant 8: it has memory, because its fill is not 0.
         unsafe { Place::new(self.slots.wrapping_add(key), self.states.wrapping_add(key)) }
     }
 
@@ -331,7 +339,7 @@ impl<T, X: Copy> Table<T, X> {
     #[inline]
     pub fn locate(&self, key: usize) -> Option<Place<T, X>> {
         if key < self.fill {
-            // SAFETY: just compared.
+            // SAFETY: invariant 8: the key is below the fill, as just compared, so the page has memory.
             return Some(unsafe { self.first_place(key) });
         }
         self.locate_later(key)
@@ -344,7 +352,8 @@ impl<T, X: Copy> Table<T, X> {
         }
         // SAFETY: invariant 6: there is a page for each key from `base` to the last page's end.
         let page = unsafe { self.later.get_unchecked(self.later_index(key)) };
-        (key < page.fill).then(|| page.place(key))
+        // SAFETY: invariant 8: the key is below the fill, as just compared, so the page has memory and covers it.
+        (key < page.fill).then(|| unsafe { page.place(key) })
     }
 
     /// Returns the place of a key that holds a value.
@@ -366,7 +375,7 @@ impl<T, X: Copy> Table<T, X> {
         // The test of the state is repeated on each path on purpose: the code that follows is then
         // compiled for its page rather than for a choice of two addresses.
         if key < self.fill {
-            // SAFETY: just compared; invariant 1: the state is valid.
+            // SAFETY: invariant 1: the key is below the fill, as just compared, so its state is valid.
             unsafe {
                 let place = self.first_place(key);
                 return (*place.state == OCCUPIED).then_some(place);
@@ -377,9 +386,12 @@ impl<T, X: Copy> Table<T, X> {
             if key >= self.last_fill {
                 return None;
             }
-            let place = self.last_place(key);
-            // SAFETY: as above.
-            return (unsafe { *place.state } == OCCUPIED).then_some(place);
+            // SAFETY: invariant 6: a last page covers the keys below `last_fill`; invariant 1: their states are
+            // valid.
+            unsafe {
+                let place = self.last_place(key);
+                return (*place.state == OCCUPIED).then_some(place);
+            }
         }
         let place = self.locate_later(key)?;
         // SAFETY: invariant 1: a located key's state is valid.
@@ -392,7 +404,7 @@ impl<T, X: Copy> Table<T, X> {
     /// `key` must be occupied.
     #[inline(always)]
     pub unsafe fn occupied_unchecked(&self, key: usize) -> Place<T, X> {
-        // SAFETY: an occupied key is below its page's fill.
+        // SAFETY: as the caller says, the key is occupied, and by invariant 1 below its page's fill.
         unsafe { self.locate(key).unwrap_unchecked() }
     }
 
@@ -432,7 +444,7 @@ impl<T, X: Copy> Table<T, X> {
         impl<T, X: Copy> Drop for Free<'_, T, X> {
             fn drop(&mut self) {
                 self.0.free_pages();
-                // SAFETY: the table is not used again.
+                // SAFETY: invariant 10: the table is not used again.
                 unsafe { ManuallyDrop::drop(&mut self.0.later) }
             }
         }
@@ -454,11 +466,12 @@ impl<T, X: Copy> Drop for Table<T, X> {
         // Small enough to be inlined: then the table's address does not escape (see `aside`).
         if !core::mem::needs_drop::<T>() && self.later.capacity() == 0 {
             if self.room != 0 {
-                // SAFETY: the pages are not used again.
+                // SAFETY: invariant 8: page 0 was made for `room` slots, and this table, which is not used again, is
+                // its only owner.
                 unsafe { Self::leave(self.states, self.room, self.guessed, self.fill) }
             }
         } else {
-            // SAFETY: the original is not used again.
+            // SAFETY: invariant 10: the original is not used again.
             let mut copy = ManuallyDrop::new(unsafe { ptr::read(self) });
             copy.end();
         }

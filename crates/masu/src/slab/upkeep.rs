@@ -13,7 +13,8 @@ impl<T, X: Copy> Table<T, X> {
 
     /// Returns the key after the last occupied one.
     fn occupied_end(&self) -> usize {
-        Cursor::new(self).next_back(self).map_or(0, |(key, _)| key + 1)
+        // SAFETY: invariant 1 of `slab::cursor`: made for this table just now.
+        unsafe { Cursor::new(self).next_back(self) }.map_or(0, |(key, _)| key + 1)
     }
 
     /// Drops all values; the memory stays. If one's drop panics, the others are still dropped.
@@ -46,9 +47,10 @@ impl<T, X: Copy> Table<T, X> {
         }
         impl<T, X: Copy> Rest<'_, T, X> {
             fn run(&mut self) {
-                while let Some((_, place)) = self.cursor.next(self.table) {
-                    // SAFETY: the cursor's keys are occupied.
-                    unsafe {
+                // SAFETY: invariant 1 of `slab::cursor`: made for this table; a value is dropped when the cursor has
+                // passed it, once, because it is lost first.
+                unsafe {
+                    while let Some((_, place)) = self.cursor.next(self.table) {
                         self.table.lose(&place);
                         place.value().drop_in_place();
                     }
@@ -70,7 +72,7 @@ impl<T, X: Copy> Table<T, X> {
     pub fn free_pages(&mut self) {
         self.truncate_pages(0);
         if self.room != 0 {
-            // SAFETY: page 0 was made for that many slots, and is forgotten here.
+            // SAFETY: invariant 8 of `slab::table`: page 0 was made for `room` slots, and is forgotten here.
             unsafe { self.page(0).free(0, self.room) }
         }
         self.unmap_page_0();
@@ -88,8 +90,8 @@ impl<T, X: Copy> Table<T, X> {
                 if let Some(page) = table.later.pop()
                     && page.mapped
                 {
-                    // SAFETY: the page had these bounds when it was made: `base` changes only while
-                    // there is no later page.
+                    // SAFETY: invariant 8 of `slab::table`: the page had these bounds when it was made, because
+                    // `base` and `unit` change only while there is no later page.
                     unsafe { page.free(start, end) }
                 }
             }
@@ -105,7 +107,7 @@ impl<T, X: Copy> Table<T, X> {
             let mut key = page.fill;
             while key > start {
                 key -= 1;
-                // SAFETY: `key` is in `start..fill`; a vacant slot's state may be any link.
+                // SAFETY: invariant 1 of `slab::table`: the key is in `start..fill`, so its state is valid.
                 unsafe {
                     if *page.state(key) != OCCUPIED {
                         *page.state(key) = self.next as u32;
@@ -134,7 +136,8 @@ impl<T, X: Copy> Table<T, X> {
             }
             self.truncate_pages(0);
             self.set_base(end);
-            // SAFETY: made for that many slots, and everything beyond `end` was cut off.
+            // SAFETY: invariant 8 of `slab::table`: made for `room` slots, which are more than `end`; everything
+            // beyond that was cut off.
             if unsafe { self.page(0).shrink(end) } {
                 self.room = end;
             }
@@ -144,7 +147,7 @@ impl<T, X: Copy> Table<T, X> {
         }
     }
 
-    /// Forgets the last pages as far as they have no memory (invariant 6).
+    /// Forgets the last pages as far as they have no memory (invariant 6 of `slab::table`).
     fn drop_hollow_end(&mut self) {
         self.change_later(|table| {
             while table.later.last().is_some_and(|page| !page.mapped) {
@@ -183,11 +186,12 @@ impl<T, X: Copy> Table<T, X> {
             released += 1;
             let start = self.start(index);
             if index == 0 {
-                // SAFETY: made for `room` slots; none of it is in use.
+                // SAFETY: invariant 8 of `slab::table`: page 0 was made for `room` slots, and is forgotten here.
                 unsafe { page.free(0, self.room) }
                 self.unmap_page_0();
             } else {
-                // SAFETY: as in `truncate_pages`; none of it is in use.
+                // SAFETY: invariant 8 of `slab::table`: the page had these bounds when it was made, and is forgotten
+                // here.
                 unsafe { page.free(start, self.end_of(index)) }
                 self.later[index - 1] = Page::hollow(start);
             }
@@ -205,7 +209,7 @@ impl<T, X: Copy> Table<T, X> {
         let mut count = 0;
         let mut key = start;
         while key < page.fill {
-            // SAFETY: the page has memory, because it has keys below its fill.
+            // SAFETY: invariant 8 of `slab::table`: the page has keys below its fill, so it has memory.
             count += unsafe { page.group(key, start) }.count_ones() as usize;
             key = (key | (GROUP - 1)) + 1;
         }
@@ -235,7 +239,7 @@ impl<T, X: Copy> Table<T, X> {
                 if let Some(key) = self.moving
                     && let Some(place) = shrink.0.occupied(key)
                 {
-                    // SAFETY: occupied.
+                    // SAFETY: invariant 1 of `slab::table`: occupied; lost first, so it is dropped once.
                     unsafe {
                         shrink.0.lose(&place);
                         place.value().drop_in_place();
@@ -247,7 +251,9 @@ impl<T, X: Copy> Table<T, X> {
         let mut high = Cursor::new(self);
         let mut low = 0;
         let finish = &mut Finish { table: self, moving: None };
-        while let Some((from, source)) = high.next_back(finish.table) {
+        // SAFETY: invariant 1 of `slab::cursor`: made for this table, in which only values that it has passed are
+        // moved.
+        while let Some((from, source)) = unsafe { high.next_back(finish.table) } {
             while finish.table.occupied(low).is_some() {
                 low += 1;
             }
@@ -255,7 +261,8 @@ impl<T, X: Copy> Table<T, X> {
                 break;
             }
             finish.moving = Some(from);
-            // SAFETY: the cursor's keys are occupied, and no other reference to this value exists.
+            // SAFETY: invariants 1 and 2 of `slab::cursor`, and invariant 9 of `slab::table`: occupied, yielded once,
+            // and the table is borrowed exclusively.
             let agreed = rekey(unsafe { &mut *source.value() }, from, low);
             finish.moving = None;
             if !agreed {
@@ -263,7 +270,8 @@ impl<T, X: Copy> Table<T, X> {
             }
             finish.table.carve_lowest(low);
             if let Some(target) = finish.table.locate(low) {
-                // SAFETY: the value is moved, state and all, to a vacant slot.
+                // SAFETY: invariant 1 of `slab::table`: the value is moved, state and all, from an occupied slot to a
+                // vacant one.
                 unsafe {
                     source.value().copy_to_nonoverlapping(target.value(), 1);
                     *source.state = 0;
