@@ -16,7 +16,7 @@
 use crate::config::LimitOrAuto;
 use crate::ledger::used;
 use crate::settings;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, spin_hint};
 use crate::sys::cgroup;
 use crate::tuning::LARGE;
 use core::ffi::c_void;
@@ -39,9 +39,11 @@ static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
 /// and its own word.
 pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 
-/// The callback's address, 0 if there is none, and its word.
+/// The callback's address, 0 if there is none, and its word. They belong together, as `VERSION` ensures.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicUsize = AtomicUsize::new(0);
+/// How often the two were set, times two; odd while a thread sets them.
+static VERSION: AtomicUsize = AtomicUsize::new(0);
 
 /// Puts the soft limit of the options in force. That the last one was passed says nothing about another one; a callback
 /// that sets the same one again, and then allocates, is not called inside itself.
@@ -169,24 +171,42 @@ pub fn watch_from(soft: usize, used: usize, room: usize) {
     replace(soft, soft, used.saturating_add(room));
 }
 
-/// In a fork's child no thread is handling the limit.
+/// In a fork's child no thread is handling the limit. What a thread was setting as the callback is not whole.
 pub fn after_fork_in_child() {
+    if !VERSION.load(Ordering::Relaxed).is_multiple_of(2) {
+        CALLBACK.store(0, Ordering::Relaxed);
+        VERSION.fetch_add(1, Ordering::Release);
+    }
     let _ = STATE.compare_exchange(BUSY, BELOW, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Sets the function to call when the soft limit is passed; `None` calls nothing.
 pub fn set_callback(callback: Option<Callback>, data: *mut c_void) {
-    CALLBACK.store(0, Ordering::Release);
-    DATA.store(data.expose_provenance(), Ordering::Release);
-    CALLBACK.store(callback.map_or(0, |f| f as usize), Ordering::Release);
+    let mut version = VERSION.load(Ordering::Relaxed);
+    loop {
+        // Another thread is between the two stores.
+        version &= !1;
+        match VERSION.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(now) => version = now,
+        }
+        spin_hint();
+    }
+    fence(Ordering::Release);
+    DATA.store(data.expose_provenance(), Ordering::Relaxed);
+    CALLBACK.store(callback.map_or(0, |f| f as usize), Ordering::Relaxed);
+    VERSION.store(version.wrapping_add(2), Ordering::Release);
 }
 
 /// Calls the program's callback.
 pub fn call(used: usize, soft: usize) {
-    let callback = CALLBACK.load(Ordering::Acquire);
-    let data = with_exposed_provenance_mut(DATA.load(Ordering::Acquire));
-    // Set anew meanwhile: the thread that has just set it need not hear of this.
-    if callback == 0 || CALLBACK.load(Ordering::Acquire) != callback {
+    let version = VERSION.load(Ordering::Acquire);
+    let callback = CALLBACK.load(Ordering::Relaxed);
+    let data = with_exposed_provenance_mut(DATA.load(Ordering::Relaxed));
+    fence(Ordering::Acquire);
+    // Set anew meanwhile: the thread that sets it need not hear of this.
+    let is_whole = version.is_multiple_of(2) && VERSION.load(Ordering::Relaxed) == version;
+    if callback == 0 || !is_whole {
         return;
     }
     // SAFETY: stored by `set_callback`, from a function of this type.
@@ -293,6 +313,36 @@ mod tests {
             assert_eq!(both(), (SOFT_LIMIT, SOFT_LIMIT));
             assert_eq!(replace(SOFT_LIMIT, 2 * SOFT_LIMIT, 2 * SOFT_LIMIT), 2 * SOFT_LIMIT);
             assert_eq!(both(), (2 * SOFT_LIMIT, 2 * SOFT_LIMIT));
+        });
+    }
+
+    /// Two libraries of one program may each set theirs.
+    #[test]
+    fn a_callback_never_gets_the_word_of_another_one() {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        extern "C" fn even(_: usize, _: usize, word: *mut c_void) {
+            assert_eq!(word.addr() % 2, 0);
+            CALLS.fetch_add(1, Ordering::Relaxed);
+        }
+        alone!(a_callback_never_gets_the_word_of_another_one, || {
+            let calls = || {
+                call(1, 0);
+                CALLS.swap(0, Ordering::Relaxed)
+            };
+            let word = |word| with_exposed_provenance_mut(word);
+            set_callback(Some(even), word(2));
+            assert_eq!(calls(), 1);
+            // Another thread has set its word, and not its function.
+            VERSION.fetch_add(1, Ordering::Relaxed);
+            DATA.store(3, Ordering::Relaxed);
+            assert_eq!(calls(), 0);
+            // In a fork's child it never will.
+            after_fork_in_child();
+            assert_eq!(calls(), 0);
+            set_callback(Some(even), word(4));
+            assert_eq!(calls(), 1);
+            set_callback(None, word(3));
+            assert_eq!(calls(), 0);
         });
     }
 
