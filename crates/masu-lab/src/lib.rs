@@ -13,6 +13,7 @@
 pub mod arm;
 pub mod cost;
 pub mod experiments;
+pub mod locks;
 pub mod memory;
 pub mod paths;
 pub mod peers;

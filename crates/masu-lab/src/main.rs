@@ -7,7 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use masu_lab::experiments::files;
 use masu_lab::progress::Progress;
 use masu_lab::workloads::pairs;
-use masu_lab::{arm, cost, experiments, memory, peers, racing, renew, scale, servers, variants};
+use masu_lab::{
+    arm, cost, experiments, locks, memory, peers, racing, renew, scale, servers, variants,
+};
 
 /// Builds the peers and measures masu against them.
 #[derive(Parser)]
@@ -40,6 +42,8 @@ enum Task {
     Cost(Cost),
     /// Simulate allocator designs on up to 256 cores, from recorded traces.
     Scale(scale::Options),
+    /// Count how often threads take the engine's locks, and how often another thread had one before.
+    Locks(locks::Options),
     /// A tool whose workers got slower with every thread: one binary for each allocator and C library.
     Xquo(experiments::xquo::Options),
     /// Slab against Box against pools: four patterns, nineteen sizes, the published series beside.
@@ -103,6 +107,7 @@ fn main() -> Result<()> {
         Task::Peers { names, linked: true } => print_peers(&peers::relink(&names)?),
         Task::Cost(options) => count_cost(&options),
         Task::Scale(options) => scale::run(&options),
+        Task::Locks(options) => locks::run(&options),
         Task::Xquo(options) => experiments::xquo::run(options),
         Task::MemallocBench(options) => experiments::memalloc::run(options),
         Task::ObjectPool(options) => experiments::object_pool::run(options),

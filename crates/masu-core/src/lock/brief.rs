@@ -16,13 +16,21 @@ const LOOKS: u32 = if cfg!(loom) { 1 } else { 100 };
 const MOMENT: i64 = 50_000;
 
 /// See the file's first lines. What it protects is named where it is declared.
-pub struct BriefLock(AtomicU32);
+pub struct BriefLock {
+    word: AtomicU32,
+    #[cfg(masu_count_locks)]
+    pub(super) counts: super::count::Counts,
+}
 
 impl BriefLock {
     const_unless_loom! {
         /// A free lock.
         pub fn new() -> Self {
-            BriefLock(AtomicU32::new(FREE))
+            BriefLock {
+                word: AtomicU32::new(FREE),
+                #[cfg(masu_count_locks)]
+                counts: super::count::Counts::new(),
+            }
         }
     }
 
@@ -30,10 +38,13 @@ impl BriefLock {
     #[inline]
     pub fn try_lock(&self) -> Option<BriefGuard<'_>> {
         sharing::before_lock();
-        self.0
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_ok()
-            .then(|| BriefGuard(self))
+        let free = self.word.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed);
+        #[cfg(masu_count_locks)]
+        match free {
+            Ok(_) => self.counts.take(),
+            Err(_) => self.counts.wait(),
+        }
+        free.is_ok().then(|| BriefGuard(self))
     }
 
     /// The same, with some patience.
@@ -53,7 +64,7 @@ impl BriefLock {
     pub fn acquire(&self) {
         while self.enter().map(core::mem::forget).is_none() {
             #[cfg(not(loom))]
-            crate::sys::futex::wait(self.0.as_ptr(), HELD, Some((0, MOMENT)));
+            crate::sys::futex::wait(self.word.as_ptr(), HELD, Some((0, MOMENT)));
         }
     }
 
@@ -63,7 +74,7 @@ impl BriefLock {
     /// The calling thread must hold it through [`BriefLock::acquire`].
     #[inline]
     pub unsafe fn release(&self) {
-        self.0.store(FREE, Ordering::Release);
+        self.word.store(FREE, Ordering::Release);
     }
 }
 

@@ -1,12 +1,12 @@
-//! How often a lock is taken, and by which threads: for experiments, under `--cfg
-//! masu_count_locks`.
+//! How often a lock is taken, and by which threads: for experiments, under `--cfg masu_count_locks`. `masu-lab locks`
+//! makes a table of it.
 //!
 //! ```sh
 //! RUSTFLAGS='--cfg masu_count_locks' cargo build --release -p libmasu --target-dir target/counted
 //! MASU_SHOW_STATS=1 LD_PRELOAD=$PWD/target/counted/release/libmasu.so program
 //! ```
 //!
-//! The statistics then end with a line for each lock.
+//! The statistics then end with a line for each kind of lock.
 
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::sys::thread;
@@ -18,7 +18,7 @@ pub struct Counts {
     taken: AtomicU64,
     /// Times by another thread than the last time.
     handed_over: AtomicU64,
-    /// Times that it was not free.
+    /// Times that it was not free; of a brief lock, each look at it.
     waited: AtomicU64,
     /// Times that a thread slept for it.
     slept: AtomicU64,
@@ -58,10 +58,24 @@ impl Counts {
     }
 }
 
+impl super::Lock {
+    /// Its counts.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
+impl super::brief::BriefLock {
+    /// Its counts.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+}
+
 /// Writes a line with the sums of some locks.
-pub fn row<'a>(name: &str, locks: impl Iterator<Item = &'a super::Lock>, text: &mut Text) {
+pub fn row<'a>(name: &str, counts: impl Iterator<Item = &'a Counts>, text: &mut Text) {
     let mut sums = [0; 4];
-    for super::Lock { counts: c, .. } in locks {
+    for c in counts {
         for (sum, n) in sums.iter_mut().zip([&c.taken, &c.handed_over, &c.waited, &c.slept]) {
             *sum += n.load(Ordering::Relaxed);
         }

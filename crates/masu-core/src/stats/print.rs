@@ -72,14 +72,21 @@ fn rows(text: &mut Text) {
 /// How often locks were taken.
 #[cfg(masu_count_locks)]
 fn locks(text: &mut Text) {
-    use crate::lock::{DISCARD, count::row};
+    use crate::lock::brief::BriefLock;
+    use crate::lock::count::row;
+    use crate::lock::{DISCARD, Lock};
     use crate::{heap, run, space, span};
-    row("pages", run::pool::locks_for_fork(), text);
-    row("abandoned spans", span::abandoned::locks_for_fork(), text);
-    row("shared arena", heap::shared_arena_locks_for_fork(), text);
-    row("heaps", [heap::lock_for_fork()].into_iter(), text);
-    row("space", [space::lock_for_fork()].into_iter(), text);
-    row("discard", [&DISCARD].into_iter(), text);
+    row("pages", run::pool::locks_for_fork().map(Lock::counts), text);
+    row("abandoned spans", span::abandoned::locks_for_fork().map(Lock::counts), text);
+    row("shared arena", heap::shared_arena_locks_for_fork().map(Lock::counts), text);
+    row(
+        "caches per processor",
+        heap::processor_cache_locks_for_fork().map(BriefLock::counts),
+        text,
+    );
+    row("heaps", [heap::lock_for_fork().counts()].into_iter(), text);
+    row("space", [space::lock_for_fork().counts()].into_iter(), text);
+    row("discard", [DISCARD.counts()].into_iter(), text);
 }
 
 #[cfg(test)]
