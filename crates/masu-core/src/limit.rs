@@ -16,7 +16,7 @@
 use crate::config::LimitOrAuto;
 use crate::ledger::used;
 use crate::settings;
-use crate::sync::{AtomicU32, AtomicUsize, Ordering, fence, spin_hint};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, spin_hint};
 use crate::sys::cgroup;
 use crate::tuning::LARGE;
 use core::ffi::c_void;
@@ -39,11 +39,12 @@ static LOOKED_AT: AtomicUsize = AtomicUsize::new(0);
 /// and its own word.
 pub type Callback = unsafe extern "C" fn(usize, usize, *mut c_void);
 
-/// The callback's address, 0 if there is none, and its word. They belong together, as `VERSION` ensures.
+/// The callback's address, 0 if there is none, and its word, which belongs to it: a thread that sets or reads the two
+/// replaces the address by [`TAKEN`] meanwhile.
 static CALLBACK: AtomicUsize = AtomicUsize::new(0);
 static DATA: AtomicUsize = AtomicUsize::new(0);
-/// How often the two were set, times two; odd while a thread sets them.
-static VERSION: AtomicUsize = AtomicUsize::new(0);
+/// No function's address.
+const TAKEN: usize = 1;
 
 /// Puts the soft limit of the options in force. That the last one was passed says nothing about another one; a callback
 /// that sets the same one again, and then allocates, is not called inside itself.
@@ -171,42 +172,31 @@ pub fn watch_from(soft: usize, used: usize, room: usize) {
     replace(soft, soft, used.saturating_add(room));
 }
 
-/// In a fork's child no thread is handling the limit. What a thread was setting as the callback is not whole.
+/// In a fork's child no thread is handling the limit. A callback that a thread was setting or reading is not whole.
 pub fn after_fork_in_child() {
-    if !VERSION.load(Ordering::Relaxed).is_multiple_of(2) {
-        CALLBACK.store(0, Ordering::Relaxed);
-        VERSION.fetch_add(1, Ordering::Release);
-    }
+    let _ = CALLBACK.compare_exchange(TAKEN, 0, Ordering::Relaxed, Ordering::Relaxed);
     let _ = STATE.compare_exchange(BUSY, BELOW, Ordering::Relaxed, Ordering::Relaxed);
 }
 
 /// Sets the function to call when the soft limit is passed; `None` calls nothing.
 pub fn set_callback(callback: Option<Callback>, data: *mut c_void) {
-    let mut version = VERSION.load(Ordering::Relaxed);
-    loop {
-        // Another thread is between the two stores.
-        version &= !1;
-        match VERSION.compare_exchange(version, version + 1, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => break,
-            Err(now) => version = now,
-        }
+    while CALLBACK.swap(TAKEN, Ordering::Acquire) == TAKEN {
         spin_hint();
     }
-    fence(Ordering::Release);
     DATA.store(data.expose_provenance(), Ordering::Relaxed);
-    CALLBACK.store(callback.map_or(0, |f| f as usize), Ordering::Relaxed);
-    VERSION.store(version.wrapping_add(2), Ordering::Release);
+    CALLBACK.store(callback.map_or(0, |f| f as usize), Ordering::Release);
 }
 
 /// Calls the program's callback.
 pub fn call(used: usize, soft: usize) {
-    let version = VERSION.load(Ordering::Acquire);
-    let callback = CALLBACK.load(Ordering::Relaxed);
+    let callback = CALLBACK.swap(TAKEN, Ordering::Acquire);
+    if callback == TAKEN {
+        // Set at this moment: the thread that sets it need not hear of this. Read: the other one calls it.
+        return;
+    }
     let data = with_exposed_provenance_mut(DATA.load(Ordering::Relaxed));
-    fence(Ordering::Acquire);
-    // Set anew meanwhile: the thread that sets it need not hear of this.
-    let is_whole = version.is_multiple_of(2) && VERSION.load(Ordering::Relaxed) == version;
-    if callback == 0 || !is_whole {
+    CALLBACK.store(callback, Ordering::Release);
+    if callback == 0 {
         return;
     }
     // SAFETY: stored by `set_callback`, from a function of this type.
@@ -333,7 +323,7 @@ mod tests {
             set_callback(Some(even), word(2));
             assert_eq!(calls(), 1);
             // Another thread has set its word, and not its function.
-            VERSION.fetch_add(1, Ordering::Relaxed);
+            CALLBACK.store(TAKEN, Ordering::Relaxed);
             DATA.store(3, Ordering::Relaxed);
             assert_eq!(calls(), 0);
             // In a fork's child it never will.

@@ -146,16 +146,10 @@ pub fn create(call: &Call) -> Answer {
 /// `experimental.arenas_create_ext`: hooks, and whether the heap's metadata lies in their memory.
 pub fn create_with(call: &Call) -> Answer {
     call.must_read(size_of::<u32>())?;
-    let settings = call.new_bytes::<SETTINGS>()?;
-    let parts = settings.as_ref().and_then(|settings| settings.split_first_chunk());
-    let (hooks, records) = parts.map_or((0, false), |(&hooks, rest)| {
-        (usize::from_ne_bytes(hooks), rest.first().is_some_and(|&flag| flag != 0))
-    });
-    make(call, hooks as *const Hooks, records)
+    // jemalloc's `arena_config_t`: the address of hooks, a `bool` (`metadata_use_hooks`), and padding.
+    let settings = call.new_bytes()?.map_or(0, u128::from_le_bytes);
+    make(call, settings as usize as *const Hooks, (settings >> 64) as u8 != 0)
 }
-
-/// Bytes of jemalloc's `arena_config_t`: the address of hooks, a `bool` (`metadata_use_hooks`), and padding.
-const SETTINGS: usize = 16;
 
 /// Makes an arena, with hooks if they are not null, and returns its number.
 fn make(call: &Call, hooks: *const Hooks, records: bool) -> Answer {
