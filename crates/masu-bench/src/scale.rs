@@ -1,11 +1,11 @@
 //! What results say of the scale model: curves by simulated cores, and how they stand the check against a
 //! machine. The model itself is the lab's.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the model says of one design under one workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Curve {
     /// The workload whose trace was replayed.
     pub workload: String,
@@ -16,7 +16,8 @@ pub struct Curve {
 }
 
 /// The model's figures for one number of cores. What is counted is counted per operation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Point {
     /// Simulated cores.
     pub cores: u32,
@@ -73,7 +74,8 @@ impl Curve {
 pub const TOLERANCE: f64 = 0.2;
 
 /// The whole comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// What moving a cache line from one core to the other takes here, in nanoseconds.
     pub transfer_ns: f64,
@@ -88,7 +90,8 @@ pub struct Check {
 }
 
 /// What an engine counts, in a thousand calls.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Bins that were filled.
     pub refills: f64,
@@ -101,7 +104,8 @@ pub struct Counts {
 }
 
 /// The simulated engine beside the real one, in one workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counted {
     /// The workload.
     pub workload: String,
@@ -112,7 +116,8 @@ pub struct Counted {
 }
 
 /// One workload with an allocator of one design.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// The workload.
     pub workload: String,
@@ -137,7 +142,7 @@ pub struct Row {
     pub low: f64,
     /// Upper end of its interval. JSON has no infinity: there it is null.
     #[serde(deserialize_with = "or_infinity")]
-    #[schemars(with = "Option<f64>")]
+    #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub high: f64,
 }
 

@@ -68,17 +68,13 @@ fn results_survive_their_json_and_fit_its_schema() {
     let again = Results::parse(&json).unwrap();
     assert_eq!(render(&again, Style::Markdown), render(&results, Style::Markdown));
 
-    let schema: serde_json::Value = serde_json::from_str(&schema()).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(schema()).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
     let mut value: serde_json::Value = serde_json::from_str(&json).unwrap();
     let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     value["workloads"][0]["runs"][0]["wall_s"][0] = "fast".into();
     assert!(!schema.is_valid(&value), "a wrong type is seen");
-
-    let committed = include_str!("../../../docs/benchmarks/results.schema.json");
-    let now = masu_bench::race::results::schema();
-    assert!(committed == now, "the schema has changed: `masu bench --schema` writes it");
 }
 
 #[test]

@@ -27,6 +27,7 @@
 //!   ├─ printable        names of processes, without what controls a terminal
 //!   ├─ names            of functions, from files that may change meanwhile
 //!   ├─ worker           a thread that reads one process after the other, or another one if it does not come back
+//!   ├─ schemas          the JSON schemas of what it answers
 //!   ├─ unit             `masu unit`: a systemd service on masu, by a drop-in file
 //!   ├─ translate        `masu translate`: what another allocator's options are here
 //!   ├─ doctor           `masu doctor`: does masu take effect, and is anything in its way?
@@ -68,6 +69,7 @@ mod privilege;
 mod prof;
 mod program;
 mod run;
+mod schemas;
 mod see;
 mod standard;
 mod translate;

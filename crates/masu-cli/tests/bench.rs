@@ -334,5 +334,5 @@ fn the_schema_is_the_committed_one() {
     let committed =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/benchmarks/results.schema.json");
     let (out, _) = ended(masu().args(["bench", "--schema"]), 0);
-    assert!(out == fs::read_to_string(committed).unwrap(), "write it again with --schema");
+    assert!(out == fs::read_to_string(committed).unwrap(), "another schema");
 }

@@ -269,7 +269,7 @@ fn the_schema_is_the_committed_one_and_answers_follow_it() {
     let committed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/doctor.schema.json");
     let output = common::masu().args(["doctor", "--schema"]).output().unwrap();
     let written = std::fs::read_to_string(committed).unwrap();
-    assert!(stdout(&output) == written, "write it again with: masu doctor --schema");
+    assert!(stdout(&output) == written, "another schema");
 
     let schema: serde_json::Value = serde_json::from_str(&written).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

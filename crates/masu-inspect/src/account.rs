@@ -5,9 +5,8 @@
 //! are not masu's, as the kernel counts them. So the parts add up to the RSS of `smaps`; the difference from that of
 //! `smaps_rollup`, read at another moment, is what the process did in between.
 
-use masu_watch::process::memory_id;
-use procfs::process::{MMapPath, MemoryMap, Process};
-use schemars::JsonSchema;
+use masu_watch::process;
+use procfs_core::process::{MMapPath, MemoryMap};
 use serde::Serialize;
 
 use crate::elsewhere::{self, What};
@@ -29,7 +28,8 @@ pub const CLOSED: f64 = 0.01;
 const ATTEMPTS: usize = 5;
 
 /// The small blocks of one size class.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Class {
     /// The size of a block in bytes.
     pub size: u64,
@@ -46,7 +46,8 @@ pub struct Class {
 }
 
 /// The memory that a thread caches for its next requests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Thread {
     /// The owner: `thread` and the number of its heap, `no thread` for memory that waits for the next one, `heap` for a
     /// first-class heap, `shared arena` for the arena of threads with little demand, `processors` for caches of processors.
@@ -68,7 +69,8 @@ pub struct Thread {
 }
 
 /// When free memory is returned to the system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GoingBack {
     /// Milliseconds for which freed memory is kept; null if it is kept for ever.
     pub decay_ms: Option<u64>,
@@ -81,7 +83,8 @@ pub struct GoingBack {
 }
 
 /// The memory of a process.
-#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Account {
     /// The process ID.
     pub process: u32,
@@ -279,7 +282,7 @@ pub fn explain_core(memory: &Memory, engines: &[Engine]) -> Result<Account, Erro
 
 /// Returns the name of a process, as `ps -o comm` shows it; empty if the process does not exist.
 pub fn name(process: u32) -> String {
-    Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.comm).unwrap_or_default()
+    process::stat(process).map(|stat| stat.comm).unwrap_or_default()
 }
 
 /// Returns the RSS from `smaps_rollup`.
@@ -287,8 +290,7 @@ pub fn name(process: u32) -> String {
 /// # Errors
 /// If the process does not exist, or may not be read.
 pub fn rss(process: u32) -> Result<u64, Error> {
-    let found = Process::new(memory_id(process) as i32).map_err(|_| Error::Ended(process))?;
-    let rollup = found.smaps_rollup().map_err(|_| Error::Ended(process))?;
+    let rollup = process::smaps_rollup(process).ok_or(Error::Ended(process))?;
     let mapping = rollup.memory_map_rollup.into_iter().next();
     Ok(mapping.map_or(0, |map| elsewhere::resident(&map)))
 }

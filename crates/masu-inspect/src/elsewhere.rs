@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use procfs::process::{MMPermissions, MMapPath, MemoryMap};
+use procfs_core::process::{MMPermissions, MMapPath, MemoryMap};
 
 /// The kind of a mapping outside masu.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,15 +3,17 @@
 //! The headers are read from the process's memory: the file may have been replaced, or be on
 //! another file system than the reader's.
 
+use std::fs::File;
 use std::io::{self, Read as _};
+use std::path::Path;
 
 use masu_core::outside::NOTE_TYPE;
-use masu_watch::process::memory_id;
+use masu_watch::process::{self, memory_id};
 use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD, PT_NOTE};
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps, Process};
-use procfs::{FromBufRead as _, ProcError, ProcResult};
+use procfs_core::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use procfs_core::{FromBufRead as _, ProcError, ProcResult};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -66,13 +68,15 @@ fn of_text(process: u32, text: &[u8]) -> Result<MemoryMaps, Error> {
 }
 
 fn text(process: u32, file: &str, most: u64) -> Result<Vec<u8>, Error> {
-    let found = Process::new(memory_id(process) as i32);
-    let found = found.map_err(|_| Error::NoProcess(process))?;
-    let read = || whole(found.open_relative(file)?, most);
+    let directory = format!("/proc/{}", memory_id(process));
+    if !Path::new(&directory).exists() {
+        return Err(Error::NoProcess(process));
+    }
+    let read = || whole(File::open(format!("{directory}/{file}"))?, most);
     read().map_err(|error| match error {
-        procfs::ProcError::PermissionDenied(_) => Error::Refused(process),
-        procfs::ProcError::NotFound(_) => Error::Ended(process),
-        procfs::ProcError::Io(error, _) => Error::of(process, &error),
+        ProcError::PermissionDenied(_) => Error::Refused(process),
+        ProcError::NotFound(_) => Error::Ended(process),
+        ProcError::Io(error, _) => Error::of(process, &error),
         _ => Error::Damaged(process),
     })
 }
@@ -116,11 +120,10 @@ pub fn parsed(text: &[u8]) -> ProcResult<MemoryMaps> {
 pub fn engines(process: u32) -> Result<(Memory, Vec<Engine>), Error> {
     let maps = of_text(process, &maps(process)?)?;
     if maps.0.is_empty() {
-        let state = Process::new(process as i32).and_then(|it| it.stat()).map(|stat| stat.state);
         // A process that has ended and is not reaped, or a kernel thread.
-        return Err(match state {
-            Ok('Z' | 'X') | Err(_) => Error::Ended(process),
-            Ok(_) => Error::NoMasu(process),
+        return Err(match process::stat(process).map(|stat| stat.state) {
+            Some('Z' | 'X') | None => Error::Ended(process),
+            Some(_) => Error::NoMasu(process),
         });
     }
     let memory = Memory::of(process)?;

@@ -1,10 +1,10 @@
 //! The parts of the memory, and what each of them is.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 /// What a part of the memory is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Live small blocks, up to 16 KiB, by their size classes.
@@ -107,7 +107,8 @@ impl Kind {
 }
 
 /// A part of the memory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Part {
     /// Its kind.
     pub kind: Kind,

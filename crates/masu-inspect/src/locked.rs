@@ -1,7 +1,7 @@
 //! Memory that the program has locked (`mlock`, `mlockall`): there, pages are resident before anything uses them.
 
 use masu_watch::process::{memory_id, status};
-use procfs::process::VmFlags;
+use procfs_core::process::VmFlags;
 
 use crate::error::Error;
 use crate::find;

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use procfs::process::Process;
+use masu_watch::process::threads;
 
 use crate::engine::Engine;
 use crate::memory::Memory;
@@ -35,13 +35,8 @@ pub fn of(memory: &Memory, engine: &Engine) -> HashMap<u64, Known> {
         return HashMap::new();
     }
     let process = memory.process;
-    let tasks = Process::new(process as i32).and_then(|process| process.tasks());
-    let lists: Vec<(u32, u64)> = tasks
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|task| Some((task.tid as u32, robust_list(task.tid)?)))
-        .collect();
+    let lists: Vec<(u32, u64)> =
+        threads(process).filter_map(|tid| Some((tid, robust_list(tid)?))).collect();
     let windows = lists.iter().take(SEARCHED).filter_map(|&(_, list)| {
         let bytes = memory.filled(list.checked_sub(REACH)?, 2 * REACH).ok()?;
         Some(heaps_in(engine, &bytes))
@@ -61,7 +56,7 @@ pub fn of(memory: &Memory, engine: &Engine) -> HashMap<u64, Known> {
 }
 
 /// Where a thread's list of robust mutexes begins, if it has one.
-fn robust_list(tid: i32) -> Option<u64> {
+fn robust_list(tid: u32) -> Option<u64> {
     let (mut list, mut len) = (0_u64, 0_usize);
     // SAFETY: the kernel writes a pointer and a size to the two variables, which outlive the call.
     let done =
@@ -113,7 +108,7 @@ mod tests {
     fn the_kernel_knows_the_list_of_this_thread() {
         // SAFETY: a system call without arguments.
         let tid = unsafe { libc::gettid() };
-        assert_eq!(robust_list(tid).is_some(), cfg!(target_env = "gnu"));
-        assert_eq!(robust_list(i32::MAX), None);
+        assert_eq!(robust_list(tid as u32).is_some(), cfg!(target_env = "gnu"));
+        assert_eq!(robust_list(i32::MAX as u32), None);
     }
 }

@@ -9,12 +9,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use procfs::FromBufRead as _;
-use procfs::process::{Process, Stat, Status};
-
-fn open(process: u32) -> Option<Process> {
-    Process::new(i32::try_from(process).ok()?).ok()
-}
+use procfs_core::process::{SmapsRollup, Stat, Status};
+use procfs_core::{FromBufRead as _, FromRead as _};
 
 /// Returns the ID under which the kernel shows a process's memory: its own, until its first thread ends before the others
 /// (`pthread_exit` in `main`); then that of another thread.
@@ -28,23 +24,34 @@ pub fn memory_id_of(process: u32, stat: &Stat) -> u32 {
     if !has_ended(stat) || stat.num_threads <= 1 {
         return process;
     }
-    let tasks = open(process).and_then(|process| process.tasks().ok());
-    let mut tasks = tasks.into_iter().flatten().flatten();
-    let other = tasks.find(|task| task.stat().is_ok_and(|stat| !has_ended(&stat)));
-    other.and_then(|task| u32::try_from(task.tid).ok()).unwrap_or(process)
+    let is_alive = |thread: &u32| {
+        let stat = Stat::from_file(format!("/proc/{process}/task/{thread}/stat"));
+        stat.is_ok_and(|stat| !has_ended(&stat))
+    };
+    threads(process).find(is_alive).unwrap_or(process)
 }
 
 /// Yields all processes.
 pub fn all() -> impl Iterator<Item = u32> {
-    let all = procfs::process::all_processes().into_iter().flatten().flatten();
-    all.filter_map(|process| u32::try_from(process.pid).ok())
+    numbers("/proc")
+}
+
+/// Yields the threads of a process.
+pub fn threads(process: u32) -> impl Iterator<Item = u32> {
+    numbers(&format!("/proc/{process}/task"))
+}
+
+/// Yields the entries of a directory that are numbers.
+fn numbers(directory: &str) -> impl Iterator<Item = u32> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Returns the children of all threads of a process.
 pub fn children(process: u32) -> Vec<u32> {
-    let tasks = open(process).and_then(|process| process.tasks().ok());
-    let children = tasks.into_iter().flatten().flatten().filter_map(|task| task.children().ok());
-    children.flatten().collect()
+    let children = |thread| fs::read_to_string(format!("/proc/{process}/task/{thread}/children"));
+    let all: Vec<String> = threads(process).filter_map(|thread| children(thread).ok()).collect();
+    all.iter().flat_map(|text| text.split_whitespace()).filter_map(|id| id.parse().ok()).collect()
 }
 
 /// Returns a process and all its descendants.
@@ -60,7 +67,7 @@ pub fn family(process: u32) -> Vec<u32> {
 
 /// Returns its state, its parent and its processor time.
 pub fn stat(process: u32) -> Option<Stat> {
-    open(process)?.stat().ok()
+    Stat::from_file(format!("/proc/{process}/stat")).ok()
 }
 
 /// Returns its status. Its name in it need not be text: the kernel cuts names within a character.
@@ -71,8 +78,13 @@ pub fn status(process: u32) -> Option<Status> {
 
 /// Returns how long its threads have run, in nanoseconds.
 pub fn ran(process: u32) -> Option<u64> {
-    let tasks = open(process)?.tasks().ok()?.flatten();
-    Some(tasks.filter_map(|task| task.schedstat().ok()).map(|it| it.sum_exec_runtime).sum())
+    let mut threads = threads(process).peekable();
+    threads.peek()?;
+    let ran = |thread| {
+        let text = fs::read_to_string(format!("/proc/{process}/task/{thread}/schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some(threads.filter_map(ran).sum())
 }
 
 /// Returns the files that a process has mapped, in address order. They may have any names.
@@ -87,13 +99,18 @@ pub fn mapped(process: u32) -> Vec<PathBuf> {
     files
 }
 
+/// Returns the sums over all mappings of a process, if it has memory.
+pub fn smaps_rollup(process: u32) -> Option<SmapsRollup> {
+    SmapsRollup::from_file(format!("/proc/{}/smaps_rollup", memory_id(process))).ok()
+}
+
 /// The memory of a process, from `smaps_rollup`.
 pub struct Memory(HashMap<String, u64>);
 
 impl Memory {
     /// Reads it, if the process has memory.
     pub fn of(process: u32) -> Option<Self> {
-        let rollup = open(memory_id(process))?.smaps_rollup().ok()?;
+        let rollup = smaps_rollup(process)?;
         Some(Memory(rollup.memory_map_rollup.into_iter().next()?.extension.map))
     }
 

@@ -47,9 +47,11 @@ mod memory;
 mod mleak;
 mod mstress;
 mod mt_local;
+#[cfg(feature = "work")]
 pub mod pairs;
 mod phases;
 mod prefork;
+#[cfg(feature = "work")]
 pub mod probe;
 mod prodcons;
 #[cfg(feature = "work")]
@@ -166,68 +168,76 @@ pub struct Workload {
 /// Every workload, in the order of the table.
 pub const ALL: &[Workload] = &[
     // One thread, blocks.
-    churn::CHURN,
-    alloc_test::ONE,
-    glibc_simple::GLIBC_SIMPLE,
-    sh_bench::SH6BENCH,
-    burst::BURST,
-    small::SMALL,
-    buffers::MEDIUM,
-    buffers::GROW,
-    malloc_large::MALLOC_LARGE,
+    listed(churn::CHURN),
+    listed(alloc_test::ONE),
+    listed(glibc_simple::GLIBC_SIMPLE),
+    listed(sh_bench::SH6BENCH),
+    listed(burst::BURST),
+    listed(small::SMALL),
+    listed(buffers::MEDIUM),
+    listed(buffers::GROW),
+    listed(malloc_large::MALLOC_LARGE),
     // One thread, what programs are made of.
-    cfrac::CFRAC,
-    cubes::CUBES,
-    barnes::BARNES,
-    graph::GRAPH,
-    binary_trees::ONE,
-    lru_strings::LRU_STRINGS,
-    json::JSON,
-    syntax::SYNTAX_TREES,
-    maps::BTREE_STRINGS,
-    maps::HASH_STRINGS,
-    regexes::REGEX_COMPILE,
-    columnar::COLUMNAR,
-    columnar::COLUMNAR_64,
-    arrays::ARRAYS,
+    listed(cfrac::CFRAC),
+    listed(cubes::CUBES),
+    listed(barnes::BARNES),
+    listed(graph::GRAPH),
+    listed(binary_trees::ONE),
+    listed(lru_strings::LRU_STRINGS),
+    listed(json::JSON),
+    listed(syntax::SYNTAX_TREES),
+    listed(maps::BTREE_STRINGS),
+    listed(maps::HASH_STRINGS),
+    listed(regexes::REGEX_COMPILE),
+    listed(columnar::COLUMNAR),
+    listed(columnar::COLUMNAR_64),
+    listed(arrays::ARRAYS),
     // Threads that keep to themselves.
-    alloc_test::FOUR,
-    glibc_thread::GLIBC_THREAD,
-    mt_local::MT_LOCAL,
-    churn::CHURN_BESIDE,
-    binary_trees::TWO,
-    images::IMAGES,
-    cache_tests::CACHE_THRASH,
-    cache_tests::CACHE_SCRATCH,
+    listed(alloc_test::FOUR),
+    listed(glibc_thread::GLIBC_THREAD),
+    listed(mt_local::MT_LOCAL),
+    listed(churn::CHURN_BESIDE),
+    listed(binary_trees::TWO),
+    listed(images::IMAGES),
+    listed(cache_tests::CACHE_THRASH),
+    listed(cache_tests::CACHE_SCRATCH),
     // Threads that free each other's blocks.
-    larson::LARSON,
-    larson::LARSON_SIZED,
-    exchange::EXCHANGE,
-    server::SERVER,
-    prodcons::ONE_TO_ONE,
-    prodcons::TWO_TO_TWO,
-    xmalloc_test::XMALLOC_TEST,
-    sh_bench::SH8BENCH,
-    mstress::MSTRESS,
-    rptest::RPTEST,
-    quoting::QUOTING,
-    documents::DOCUMENTS,
-    tasks::ASYNC_TASKS,
+    listed(larson::LARSON),
+    listed(larson::LARSON_SIZED),
+    listed(exchange::EXCHANGE),
+    listed(server::SERVER),
+    listed(prodcons::ONE_TO_ONE),
+    listed(prodcons::TWO_TO_TWO),
+    listed(xmalloc_test::XMALLOC_TEST),
+    listed(sh_bench::SH8BENCH),
+    listed(mstress::MSTRESS),
+    listed(rptest::RPTEST),
+    listed(quoting::QUOTING),
+    listed(documents::DOCUMENTS),
+    listed(tasks::ASYNC_TASKS),
     // Many threads, many processes.
-    mleak::MLEAK,
-    threads::THREADS_100,
-    threads::THREADS_1000,
-    threads::THREADS_10000,
-    prefork::PREFORK,
+    listed(mleak::MLEAK),
+    listed(threads::THREADS_100),
+    listed(threads::THREADS_1000),
+    listed(threads::THREADS_10000),
+    listed(prefork::PREFORK),
     // What stays resident.
-    frag::FRAG,
-    phases::PHASE_CHANGE,
-    idle::IDLE,
-    idle::REMOTE_IDLE,
-    idle::IDLE_THREADS,
+    listed(frag::FRAG),
+    listed(phases::PHASE_CHANGE),
+    listed(idle::IDLE),
+    listed(idle::REMOTE_IDLE),
+    listed(idle::IDLE_THREADS),
 ];
 
-/// In the place of a workload whose libraries are left out: a runner starts the program, which has them.
+/// The workload as the list has it. A runner starts the program that does the work: its own list leads to none, so that
+/// the work is not compiled.
+const fn listed(workload: Workload) -> Workload {
+    #[cfg(not(feature = "work"))]
+    let workload = Workload { run: left_out, ..workload };
+    workload
+}
+
+/// In the place of work that is left out.
 #[cfg(not(feature = "work"))]
 fn left_out(_: &Input) -> Outcome {
     unreachable!("only masu-work runs workloads");

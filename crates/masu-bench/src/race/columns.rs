@@ -2,7 +2,6 @@
 //! each figure. A suite has thousands of runs, and a name beside every figure would make the file
 //! four times as large.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::results::{Outcome, Run};
@@ -10,7 +9,8 @@ use super::sample::{Failure, Sample};
 
 /// The runs of one allocator in one workload. The columns have an entry for each run that ended
 /// well, in the order of `rounds`; a column is left out if no run has that figure.
-#[derive(Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Columns {
     /// The allocator, as an index into `arms`.
     arm: usize,
@@ -48,7 +48,8 @@ pub struct Columns {
 }
 
 /// A run that failed and does not count.
-#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Failed {
     /// The round, from 0.
     round: usize,

@@ -6,14 +6,14 @@ use std::{fs, io};
 
 use hdrhistogram::Histogram;
 use masu_workloads::latency::empty;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The quantiles that are kept.
 pub const QUANTILES: [f64; 7] = [0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 1.0];
 
 /// How long the operations of one arm took.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Latency {
     /// The allocator, as an index into `arms`.
     pub arm: usize,

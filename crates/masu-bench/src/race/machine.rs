@@ -2,12 +2,12 @@
 
 use std::{fmt, fs};
 
-use procfs::{CpuInfo, Current, LoadAverage, Meminfo};
-use schemars::JsonSchema;
+use procfs_core::{CpuInfo, FromRead as _, LoadAverage, Meminfo};
 use serde::{Deserialize, Serialize};
 
 /// The machine that a race ran on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
@@ -29,13 +29,13 @@ impl Machine {
     /// This machine, now.
     pub fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let processor = CpuInfo::current().ok();
+        let processor = CpuInfo::from_file("/proc/cpuinfo").ok();
         let processor = processor.as_ref().and_then(|processor| processor.model_name(0));
-        let load = LoadAverage::current().ok();
+        let load = LoadAverage::from_file("/proc/loadavg").ok();
         Machine {
             processor: processor.unwrap_or("unknown").into(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_mib: Meminfo::current().map_or(0, |memory| memory.mem_total) >> 20,
+            memory_mib: memory().map_or(0, |memory| memory.mem_total) >> 20,
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             system: pretty_name(&read("/etc/os-release")),
             huge_pages: bracketed(&read("/sys/kernel/mm/transparent_hugepage/enabled")),
@@ -45,9 +45,13 @@ impl Machine {
 
     /// Memory that is free for use now, in KiB.
     pub fn available_kib() -> u64 {
-        let available = Meminfo::current().ok().and_then(|memory| memory.mem_available);
+        let available = memory().and_then(|memory| memory.mem_available);
         available.unwrap_or(0) / 1024
     }
+}
+
+fn memory() -> Option<Meminfo> {
+    Meminfo::from_file("/proc/meminfo").ok()
 }
 
 /// What a report says of it.

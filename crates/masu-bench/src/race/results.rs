@@ -4,7 +4,6 @@
 //! again, in another form or by a corrected formula, without measuring again.
 
 use anyhow::{Context, Result, ensure};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::latency::Latency;
@@ -19,7 +18,8 @@ pub const SCHEMA: &str = "masu-bench";
 pub const VERSION: u32 = 3;
 
 /// A whole race.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Results {
     /// The name of the format: `masu-bench`.
     pub schema: String,
@@ -57,7 +57,8 @@ pub struct Results {
 }
 
 /// An allocator or a program that could not take part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Absent {
     /// Its name.
     pub name: String,
@@ -66,7 +67,8 @@ pub struct Absent {
 }
 
 /// One allocator of the race.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Entrant {
     /// The name.
     pub name: String,
@@ -80,7 +82,8 @@ pub struct Entrant {
 }
 
 /// The role of an entrant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The one that is compared.
@@ -116,7 +119,8 @@ impl Entrant {
 }
 
 /// One workload's runs.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Measured {
     /// The workload's name.
     pub name: String,
@@ -130,7 +134,7 @@ pub struct Measured {
     pub work: Option<Work>,
     /// All timed runs, round by round.
     #[serde(with = "super::columns")]
-    #[schemars(with = "Vec<super::columns::Columns>")]
+    #[cfg_attr(test, schemars(with = "Vec<super::columns::Columns>"))]
     pub runs: Vec<Run>,
     /// Resident memory over time, from a run that was not timed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -144,7 +148,8 @@ pub struct Measured {
 }
 
 /// The parameters of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Work {
     /// The seed of its random choices.
     pub seed: u64,
@@ -197,7 +202,8 @@ impl Outcome {
 }
 
 /// Resident memory of one run over time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Curve {
     /// The allocator, as an index into `arms`.
     pub arm: usize,
@@ -225,7 +231,8 @@ impl Curve {
 }
 
 /// Instructions of one run under callgrind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Instructions {
     /// The allocator, as an index into `arms`.
     pub arm: usize,
@@ -280,14 +287,25 @@ impl Results {
 }
 
 /// The JSON schema of the file.
-pub fn schema() -> String {
-    let schema = schemars::schema_for!(Results);
-    serde_json::to_string_pretty(&schema).expect("plain data") + "\n"
+pub fn schema() -> &'static str {
+    include_str!("results.schema.json")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        let now = schemars::schema_for!(Results);
+        let now = serde_json::to_string_pretty(&now).unwrap() + "\n";
+        if std::env::var_os("MASU_BLESS").is_some() {
+            let place = concat!(env!("CARGO_MANIFEST_DIR"), "/src/race/results.schema.json");
+            std::fs::write(place, now).unwrap();
+        } else {
+            assert!(schema() == now, "the schema has changed: MASU_BLESS=1 writes it");
+        }
+    }
 
     #[test]
     fn a_curve_that_is_kept_has_its_span_and_its_peak() {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Context switches in a second of processor time from which on counting would show in the time:
@@ -10,7 +9,8 @@ use serde::{Deserialize, Serialize};
 const OFTEN: f64 = 600.0;
 
 /// The figures of one run that ended well.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Sample {
     /// From start to end, in seconds.
     pub wall_s: f64,
@@ -54,7 +54,8 @@ impl Sample {
 }
 
 /// The reason why a run does not count.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Failure {
     /// It could not be started.

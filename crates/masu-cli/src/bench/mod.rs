@@ -38,7 +38,7 @@ const VALGRIND: &str = "valgrind";
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Bench) -> Result<u8, Failure> {
     if order.schema {
-        print(&schema())?;
+        print(schema())?;
         return Ok(0);
     }
     if order.instructions && program::find(OsStr::new(VALGRIND)).is_err() {

@@ -1,12 +1,12 @@
 //! One thing that was looked at, what was found, and what to do about it.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::failure::Failure;
 
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Everything is as it should be.
@@ -20,7 +20,8 @@ pub enum Severity {
 }
 
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The check: an area and a name, such as `memory.overcommit`. These names stay the same
     /// across versions.

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
+use procfs_core::process::{MMPermissions, MMapPath, MemoryMap, MemoryMaps};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 use super::root::{Root, is_file};

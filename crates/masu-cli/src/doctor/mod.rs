@@ -43,7 +43,8 @@ use crate::columns;
 use crate::failure::{Failure, USAGE};
 use crate::library::Library;
 use crate::obstacle;
-use crate::standard::print_styled;
+use crate::schemas;
+use crate::standard::{print, print_styled};
 use all::All;
 use finding::{Finding, Severity};
 use ground::Ground;
@@ -64,7 +65,7 @@ const COLUMNS: usize = 100;
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     if order.schema {
-        print_styled(&if order.all { all::schema() } else { report::schema() })?;
+        print(if order.all { schemas::DOCTOR_ALL } else { schemas::DOCTOR })?;
         return Ok(SOUND);
     }
     if order.all {

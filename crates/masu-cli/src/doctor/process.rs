@@ -5,9 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use procfs::process::{MemoryMaps, SmapsRollup, Stat, Status};
+use procfs_core::process::{MemoryMaps, SmapsRollup, Stat, Status};
 use rustix::process::geteuid;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
@@ -29,7 +28,8 @@ use crate::see;
 const AT_SECURE: u64 = 23;
 
 /// A process. What could not be read is null or empty.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Process {
     /// The process ID.
     pub id: u32,
@@ -72,7 +72,8 @@ impl Process {
 }
 
 /// Bytes of memory.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Memory {
     /// Resident (RSS).
     pub rss: u64,

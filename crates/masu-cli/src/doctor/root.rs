@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use masu_watch::process::memory_id;
-use procfs::FromRead;
+use procfs_core::FromRead;
 
 /// Maximum bytes of a text, and of arguments or variables: the kernel allows less than half as many, but afterwards a
 /// process may name any of its memory as them.

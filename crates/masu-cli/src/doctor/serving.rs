@@ -5,14 +5,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::allocators::{Contents, MASU, file_name, known_library};
 use crate::printable;
 
 /// How a program gets its allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum How {
     /// LD_PRELOAD or /etc/ld.so.preload names the allocator's library.
@@ -26,7 +26,8 @@ pub enum How {
 }
 
 /// The allocator that serves.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Serving {
     /// Its name: `masu`, `glibc`, `musl`, `jemalloc` and so on. `libc` is a static program's C library of which no
     /// more is known, `Go` a program that has nothing but Go's.

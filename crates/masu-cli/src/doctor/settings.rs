@@ -5,14 +5,14 @@ use std::ptr;
 
 use masu_core::config::Config;
 use masu_core::text::Text;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
 use crate::bytes::Bytes;
 
 /// One option.
-#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Setting {
     /// Its key.
     pub key: String,

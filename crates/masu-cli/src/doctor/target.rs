@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
@@ -21,7 +20,8 @@ use crate::obstacle::{self, Obstacle, Weight};
 use crate::{preload, printable, program};
 
 /// A program.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Program {
     /// The name as it was typed. For `sudo`, `nice` and similar commands, the program that they start.
     pub name: String,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use procfs::ProcessCGroups;
+use procfs_core::ProcessCGroups;
 
 use super::root::Root;
 
@@ -18,7 +18,7 @@ impl Unit {
     /// Returns the service that the process is part of, from its control group.
     pub fn of(root: &Root) -> Option<Self> {
         let groups: ProcessCGroups = root.process("cgroup")?;
-        let first = |group: &&procfs::ProcessCGroup| {
+        let first = |group: &&procfs_core::ProcessCGroup| {
             group.hierarchy == 0 || group.controllers.iter().any(|name| name == "name=systemd")
         };
         Self::in_path(&groups.0.iter().find(first)?.pathname)

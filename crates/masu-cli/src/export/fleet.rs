@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use masu_inspect::flow::Flow;
 use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, Error, engines, statistics};
 use masu_watch::process::{self, memory_id_of};
-use procfs::process::{Stat, StatFlags};
+use procfs_core::process::{Stat, StatFlags};
+use rustix::param::{clock_ticks_per_second, page_size};
 
 use super::container::{self, Group, Limit};
 use crate::printable::printable;
@@ -150,6 +152,12 @@ impl Other {
     }
 }
 
+/// When the system started, in seconds since 1970.
+fn boot_time() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
+
 impl Fleet {
     /// Begins without any process; later there are at most `most`.
     pub fn new(most: usize) -> Fleet {
@@ -159,7 +167,7 @@ impl Fleet {
             others: HashMap::new(),
             worker: Worker::default(),
             patience: Duration::ZERO,
-            boot: procfs::boot_time_secs().unwrap_or(0),
+            boot: boot_time().unwrap_or(0),
         }
     }
 
@@ -306,11 +314,11 @@ impl Known {
             comm: printable(&self.stat.comm),
             cgroup: self.group.name.clone(),
             masu: self.engines.first().map(|engine| engine.masu.clone()).unwrap_or_default(),
-            started: boot + self.started / procfs::ticks_per_second().max(1),
+            started: boot + self.started / clock_ticks_per_second().max(1),
             born: self.started,
             is_fork: StatFlags::from_bits_truncate(self.stat.flags)
                 .contains(StatFlags::PF_FORKNOEXEC),
-            rss: self.stat.rss * procfs::page_size(),
+            rss: self.stat.rss * page_size() as u64,
             allocated: of("allocated"),
             active: of("active"),
             resident: of("resident"),

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
 use libc::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGSTOP, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
-use procfs::process::Status;
+use procfs_core::process::Status;
 
 use super::seize::Seized;
 use crate::failure::Failure;

@@ -6,14 +6,14 @@ use masu_core::rules::LONELY_BUDGET;
 use masu_inspect::account::Kind;
 use masu_inspect::{Account, Error};
 use masu_watch::process::ran;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::sampled::{Keepers, add_sampled};
 use crate::bytes::Bytes;
 
 /// One piece of advice.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
     /// The bytes concerned.
     pub bytes: u64,

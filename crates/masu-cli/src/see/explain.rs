@@ -7,7 +7,8 @@ use clap::{Args, ValueHint};
 use super::{Target, advice, core, failure, report, text};
 use crate::columns::{at_most, fit};
 use crate::failure::{Failure, say};
-use crate::standard::print_styled;
+use crate::schemas;
+use crate::standard::{print, print_styled};
 
 /// Everything is fine.
 const DONE: u8 = 0;
@@ -73,7 +74,7 @@ pub struct Order {
 /// Carries out `order` and returns the exit code.
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let core = match &order.core {
-        Some(_) if order.schema => Some(core::schema()),
+        Some(_) if order.schema => Some(schemas::EXPLAIN_CORE.to_owned()),
         Some(file) if order.json => Some(core::json(&core::explain(file)?)),
         Some(file) => Some(fit(&core::render(&core::explain(file)?))),
         None => None,
@@ -83,7 +84,7 @@ pub fn run(order: &Order) -> Result<u8, Failure> {
         return Ok(DONE);
     }
     let Some(process) = order.target.pid().filter(|_| !order.schema) else {
-        print_styled(&report::schema())?;
+        print(schemas::EXPLAIN)?;
         return Ok(DONE);
     };
     let (account, advice) = advice::explain(process).map_err(|error| failure(&error))?;

@@ -11,8 +11,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use procfs::process::Status;
-use schemars::JsonSchema;
+use procfs_core::process::Status;
 use serde::Serialize;
 
 use super::mapped::Environment;
@@ -32,7 +31,8 @@ const SCHEMA: &str = "masu-doctor-all";
 const VERSION: u32 = 1;
 
 /// The answer of `masu doctor --all`.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct All {
     /// The name of the format: `masu-doctor-all`.
     schema: &'static str,
@@ -45,7 +45,8 @@ pub struct All {
 }
 
 /// A process.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Entry {
     /// The process ID.
     id: u32,
@@ -74,7 +75,8 @@ struct Entry {
 }
 
 /// A process that could not be read.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Unread {
     /// The process ID.
     id: u32,
@@ -176,8 +178,10 @@ fn users(machine: &Root) -> BTreeMap<u32, String> {
     list.lines().filter_map(user).collect()
 }
 
-/// Returns the JSON schema of [`All`].
-pub fn schema() -> String {
-    let schema = schemars::schema_for!(All);
-    serde_json::to_string_pretty(&schema).expect("plain data") + "\n"
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        crate::schemas::check::<super::All>("doctor-all", crate::schemas::DOCTOR_ALL);
+    }
 }

@@ -5,10 +5,9 @@
 
 use std::path::PathBuf;
 
-use procfs::ProcessCGroups;
-use procfs::process::MountInfos;
+use procfs_core::ProcessCGroups;
+use procfs_core::process::MountInfos;
 use rustix::thread::sched_getaffinity;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::memory::Memory;
@@ -20,7 +19,8 @@ use crate::doctor::root::Root;
 const UNLIMITED: u64 = 1 << 60;
 
 /// The control group. A limit that is not set is null.
-#[derive(Debug, Default, Serialize, JsonSchema)]
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Container {
     /// The version of control groups, 1 or 2, of the one that limits memory.
     version: Option<u8>,

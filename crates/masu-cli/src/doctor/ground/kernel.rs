@@ -1,6 +1,5 @@
 //! The kernel's version, and what confines the process.
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::doctor::finding::Finding;
@@ -16,7 +15,8 @@ const FEATURES: &[((u32, u32), &str, &str)] = &[
 ];
 
 /// The kernel.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Kernel {
     /// The release, as `uname -r` prints it.
     pub release: Option<String>,
@@ -30,7 +30,7 @@ pub struct Kernel {
 
 impl Kernel {
     pub fn read(root: &Root) -> Self {
-        let status: Option<procfs::process::Status> = root.process("status");
+        let status: Option<procfs_core::process::Status> = root.process("status");
         Self {
             release: root.text("/proc/sys/kernel/osrelease"),
             seccomp: status.as_ref().and_then(|status| status.seccomp),

@@ -1,7 +1,6 @@
 //! `ulimit`.
 
-use procfs::process::{Limit, LimitValue};
-use schemars::JsonSchema;
+use procfs_core::process::{Limit, LimitValue};
 use serde::Serialize;
 
 use crate::bytes::Bytes;
@@ -12,7 +11,8 @@ use crate::doctor::root::Root;
 const NARROW: u64 = 1 << 30;
 
 /// The soft limits, in bytes. Null is unlimited.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Limits {
     /// `ulimit -v`, RLIMIT_AS.
     address_space: Option<u64>,
@@ -29,9 +29,9 @@ pub struct Limits {
 
 impl Limits {
     pub fn read(root: &Root) -> Self {
-        let limits: Option<procfs::process::Limits> = root.process("limits");
-        let status: Option<procfs::process::Status> = root.process("status");
-        let of = |which: fn(&procfs::process::Limits) -> &Limit| {
+        let limits: Option<procfs_core::process::Limits> = root.process("limits");
+        let status: Option<procfs_core::process::Status> = root.process("status");
+        let of = |which: fn(&procfs_core::process::Limits) -> &Limit| {
             limits.as_ref().and_then(|limits| match which(limits).soft_limit {
                 LimitValue::Unlimited => None,
                 LimitValue::Value(bytes) => Some(bytes),

@@ -1,7 +1,6 @@
 //! Page size, huge pages, overcommit, and how many mappings a process may have.
 
-use procfs::Meminfo;
-use schemars::JsonSchema;
+use procfs_core::Meminfo;
 use serde::Serialize;
 
 use crate::bytes::Bytes;
@@ -14,7 +13,8 @@ const MAPPINGS: u64 = 65530;
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage";
 
 /// Memory settings of the kernel. What could not be read is null.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Memory {
     /// The page size in bytes.
     page_size: Option<u64>,

@@ -13,14 +13,14 @@ mod kernel;
 mod limits;
 mod memory;
 
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::Finding;
 use super::root::Root;
 
 /// The machine and the container. What could not be read is null.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ground {
     kernel: kernel::Kernel,
     memory: memory::Memory,

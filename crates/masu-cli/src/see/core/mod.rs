@@ -13,7 +13,6 @@ use masu_inspect::memory::Memory;
 use masu_inspect::{Engine, Error};
 use masu_profile::symbols::Frame;
 use masu_profile::{Mapping, Profile, Symbols};
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{failure, report};
@@ -28,7 +27,8 @@ pub use text::render;
 const SI_KERNEL: i32 = 0x80;
 
 /// The answer of `masu explain --core`.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ended {
     /// The name of the format: `masu-explain-core`.
     schema: &'static str,
@@ -53,7 +53,8 @@ pub struct Ended {
 }
 
 /// A signal that ended a process.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Ending {
     /// Its number.
     number: i32,
@@ -62,7 +63,8 @@ struct Ending {
 }
 
 /// An access that faulted.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Fault {
     /// The address, in hexadecimal digits; null if no program can have that address, so that a pointer was overwritten.
     address: Option<String>,
@@ -74,7 +76,8 @@ struct Fault {
 }
 
 /// A recorded stack of a thread.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Stack {
     /// The thread.
     thread: u32,
@@ -83,7 +86,8 @@ struct Stack {
 }
 
 /// A function on a stack.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Function {
     /// Its name; without a symbol, the file and the offset in it.
     name: String,
@@ -99,11 +103,6 @@ struct Function {
 /// Returns it as JSON, with a newline at its end.
 pub fn json(ended: &Ended) -> String {
     report::pretty(ended)
-}
-
-/// Returns the JSON schema of that.
-pub fn schema() -> String {
-    report::pretty(&schemars::schema_for!(Ended))
 }
 
 /// Explains a core file.
@@ -212,5 +211,13 @@ impl Stack {
         };
         let frames = symbols.stack(&trace.frames).map(function).collect();
         Stack { thread: trace.thread, frames }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_committed_schema_is_that_of_the_type() {
+        crate::schemas::check::<super::Ended>("explain-core", crate::schemas::EXPLAIN_CORE);
     }
 }

@@ -6,13 +6,13 @@ use masu_inspect::memory::Memory;
 use masu_inspect::tables::{Huge, Tables, Unit};
 use masu_inspect::{Engine, Error};
 use masu_profile::Symbols;
-use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Stack;
 
 /// What lies at an address.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Place {
     /// Its kind.
     pub what: What,
@@ -21,7 +21,8 @@ pub struct Place {
 }
 
 /// What lies at an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum What {
     /// No program can have memory there.
@@ -47,7 +48,8 @@ pub enum What {
 }
 
 /// A block.
-#[derive(Serialize, JsonSchema)]
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Block {
     /// Its address, in hexadecimal digits.
     start: String,
