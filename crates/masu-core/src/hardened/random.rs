@@ -15,7 +15,7 @@ const NUMBERS: usize = 2 * WORDS;
 
 /// A stream.
 pub struct Stream {
-    key: [u32; 8],
+    key: [u64; 4],
     /// Blocks that the key is still good for; 0 if a new one is due.
     left: u32,
     /// Numbers at hand that are still unused.
@@ -89,9 +89,7 @@ impl Stream {
     fn refill(&mut self) {
         if self.left == 0 {
             self.left = LIFE;
-            for half in self.key.iter_mut() {
-                *half = random::word() as u32;
-            }
+            self.key = random::words();
         }
         chacha(&self.key, self.left, &mut self.at_hand);
         self.left = self.left.saturating_sub(LANES as u32);
@@ -103,10 +101,12 @@ const ROUNDS: usize = 8;
 
 /// [`LANES`] blocks of the stream of a key, from `block` downwards: the first word of each, then the second of each,
 /// and so on.
-fn chacha(key: &[u32; 8], block: u32, to: &mut [u32; WORDS]) {
+fn chacha(key: &[u64; 4], block: u32, to: &mut [u32; WORDS]) {
     let mut start = [0; 16];
     start[..4].copy_from_slice(&[0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]);
-    start[4..12].copy_from_slice(key);
+    for (half, word) in start[4..12].chunks_exact_mut(2).zip(key) {
+        half.copy_from_slice(&[*word as u32, (*word >> 32) as u32]);
+    }
     start[12] = block;
     // SAFETY: every x86-64 processor has it.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn the_stream_is_that_of_the_test_vector() {
         let mut blocks = [0; WORDS];
-        chacha(&[0; 8], 0, &mut blocks);
+        chacha(&[0; 4], 0, &mut blocks);
         let block = blocks.iter().step_by(LANES);
         let bytes: std::vec::Vec<u8> = block.flat_map(|word| word.to_le_bytes()).collect();
         assert_eq!(
@@ -238,7 +238,9 @@ mod tests {
             ]
         );
         let start = core::array::from_fn(|i| (i as u32 + 1).wrapping_mul(0x9e37_79b9));
-        let key = core::array::from_fn(|i| start[i + 4]);
+        let key = core::array::from_fn(|i| {
+            u64::from(start[2 * i + 4]) | u64::from(start[2 * i + 5]) << 32
+        });
         let mut plain = start;
         plain[..4].copy_from_slice(&[0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574]);
         plain[12..].copy_from_slice(&[7, 0, 0, 0]);
@@ -251,7 +253,7 @@ mod tests {
     #[test]
     fn numbers_are_spread_and_two_streams_differ() {
         let stream = || {
-            let mut stream = Stream { key: [0; 8], left: 0, unused: 0, at_hand: [0; WORDS] };
+            let mut stream = Stream { key: [0; 4], left: 0, unused: 0, at_hand: [0; WORDS] };
             stream.renew();
             stream
         };
@@ -264,7 +266,7 @@ mod tests {
         assert_ne!(one.word(), other.word());
         let before = one.word();
         one.renew();
-        assert_ne!(one.key, [0; 8]);
+        assert_ne!(one.key, [0; 4]);
         assert_ne!(before, one.word());
     }
 }

@@ -13,11 +13,20 @@ static MADE_UP: AtomicU64 = AtomicU64::new(0);
 /// A random word. If the kernel gives none, for instance because of a filter of system calls, it is mixed from the
 /// process's start-up randomness, the time, and addresses.
 pub fn word() -> u64 {
-    let mut word = 0u64;
-    let at = (&raw mut word).expose_provenance();
-    // SAFETY: the kernel writes eight bytes.
-    let got = unsafe { syscall(nr::GETRANDOM, [at, size_of::<u64>(), GRND_NONBLOCK, 0, 0, 0]) };
-    if result(got) == Ok(size_of::<u64>()) { word } else { made_up(at as u64) }
+    words()[0]
+}
+
+/// Several such words, by one system call.
+#[inline(never)]
+pub fn words() -> [u64; 4] {
+    let mut words = [0u64; 4];
+    let (at, bytes) = ((&raw mut words).expose_provenance(), size_of_val(&words));
+    // SAFETY: the kernel writes so many bytes.
+    let got = unsafe { syscall(nr::GETRANDOM, [at, bytes, GRND_NONBLOCK, 0, 0, 0]) };
+    if result(got) != Ok(bytes) {
+        words.fill_with(|| made_up(at as u64));
+    }
+    words
 }
 
 #[cold]
@@ -42,6 +51,8 @@ mod tests {
     #[test]
     fn words_differ_whoever_gives_them() {
         assert_ne!(word(), word());
+        let [one, other, third, last] = words();
+        assert!(one != other && other != third && third != last && last != 0);
         assert_ne!(made_up(1), made_up(1));
     }
 }
