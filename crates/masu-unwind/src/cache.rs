@@ -69,61 +69,63 @@ impl Cache {
         Some((self.entries.get(start + first)?, self.entries.get(start + (first ^ 1))?))
     }
 
-    /// Returns the rule for an address in a module.
+    /// Writes the rule for an address in a module to `to`. Returns `false` if it is not known.
     #[inline(always)]
-    pub fn get(&self, pc: usize, module: u64) -> Option<Rule> {
+    pub fn get(&self, pc: usize, module: u64, to: &mut [u64; WORDS]) -> bool {
         let key = key(pc, module);
         let table = self.table();
-        self.find(table, key).or_else(|| self.fetch(table, key))
+        self.find(table, key, to) || self.fetch(table, key, to)
     }
 
     #[inline(always)]
-    fn find(&self, table: u32, key: u64) -> Option<Rule> {
-        let (first, second) = self.entries(table, key)?;
-        first.get(key).or_else(|| second.get(key))
+    fn find(&self, table: u32, key: u64, to: &mut [u64; WORDS]) -> bool {
+        let Some((first, second)) = self.entries(table, key) else { return false };
+        first.get(key, to) || second.get(key, to)
     }
 
-    /// Returns the rule from the table before, and keeps it in this one.
+    /// Does the same in the table before, and keeps the rule in this one.
     #[cold]
     #[inline(never)]
-    fn fetch(&self, table: u32, key: u64) -> Option<Rule> {
-        let rule = self.find(table.checked_sub(1)?, key)?;
-        self.keep(key, &rule);
-        Some(rule)
+    fn fetch(&self, table: u32, key: u64, to: &mut [u64; WORDS]) -> bool {
+        let is_found = table != 0 && self.find(table - 1, key, to);
+        if is_found {
+            self.keep(key, to);
+        }
+        is_found
     }
 
     /// Stores a rule in a free entry, or in place of another rule.
     pub fn put(&self, pc: usize, module: u64, rule: &Rule) {
-        self.keep(key(pc, module), rule);
+        self.keep(key(pc, module), &rule.words());
     }
 
-    fn keep(&self, key: u64, rule: &Rule) {
+    fn keep(&self, key: u64, words: &[u64; WORDS]) {
         let Some((first, second)) = self.entries(self.table(), key) else { return };
         let is_free = |entry: &Entry| entry.key.load(Ordering::Relaxed) == 0;
         let entry = if is_free(first) { first } else { second };
         if is_free(entry) {
             self.filled.fetch_add(1, Ordering::Relaxed);
         }
-        entry.put(key, rule);
+        entry.put(key, words);
     }
 }
 
 impl Entry {
     #[inline(always)]
-    fn get(&self, key: u64) -> Option<Rule> {
+    fn get(&self, key: u64, to: &mut [u64; WORDS]) -> bool {
         if self.key.load(Ordering::Acquire) != key || key <= BUSY {
-            return None;
+            return false;
         }
-        let mut words = [0; WORDS];
-        for (word, from) in words.iter_mut().zip(&self.words) {
+        // Each in place: a copy by wider loads would wait until all of them are stored.
+        for (word, from) in to.iter_mut().zip(&self.words) {
             *word = from.load(Ordering::Relaxed);
         }
         fence(Ordering::Acquire);
-        (self.key.load(Ordering::Relaxed) == key).then(|| Rule::of(words))
+        self.key.load(Ordering::Relaxed) == key
     }
 
     /// Does nothing if another thread is writing the entry.
-    fn put(&self, key: u64, rule: &Rule) {
+    fn put(&self, key: u64, words: &[u64; WORDS]) {
         let before = self.key.load(Ordering::Relaxed);
         let take = |key: &AtomicU64| {
             key.compare_exchange(before, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -133,7 +135,7 @@ impl Entry {
         }
         // No thread sees a word before the key has changed.
         fence(Ordering::Release);
-        for (word, to) in rule.words().iter().zip(&self.words) {
+        for (word, to) in words.iter().zip(&self.words) {
             to.store(*word, Ordering::Relaxed);
         }
         self.key.store(key, Ordering::Release);
@@ -150,9 +152,13 @@ mod tests {
         rule.offset = 48;
         let cache = &crate::kept::kept().unwrap().rules;
         cache.put(0x1234_5678, 9, &rule);
-        assert_eq!(cache.get(0x1234_5678, 9), Some(rule));
-        assert_eq!(cache.get(0x1234_5678, 8), None);
-        assert_eq!(cache.get(0x1234_5679, 9), None);
+        let get = |pc, module| {
+            let mut found = Rule::of([0; WORDS]);
+            cache.get(pc, module, found.words_mut()).then_some(found)
+        };
+        assert_eq!(get(0x1234_5678, 9), Some(rule));
+        assert_eq!(get(0x1234_5678, 8), None);
+        assert_eq!(get(0x1234_5679, 9), None);
     }
 
     #[test]
@@ -174,9 +180,11 @@ mod tests {
             }
             // What was put a short time ago is there, whichever table is in use, unless another has its two places.
             let before = i.saturating_sub(20).max(1);
-            match cache.get(before << 4, 7) {
-                Some(found) => assert_eq!(found, rule(before)),
-                None => lost += 1,
+            let mut found = Rule::of([0; WORDS]);
+            if cache.get(before << 4, 7, found.words_mut()) {
+                assert_eq!(found, rule(before));
+            } else {
+                lost += 1;
             }
         }
         assert_eq!(tables.iter().map(|&(table, _)| table).collect::<Vec<_>>(), [0, 1, 2]);

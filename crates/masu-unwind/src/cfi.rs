@@ -55,7 +55,7 @@ const _: () = assert!(size_of::<Rule>() == 8 + 2 + 2 * SLOTS);
 
 impl Rule {
     /// The rule at the entry of a function before its program has run.
-    const fn new() -> Self {
+    pub const fn new() -> Self {
         Rule { base: 0, flags: 0, back: SAME, offset: 0, by_frame: 0, kept: [SAME; SLOTS] }
     }
 
@@ -81,7 +81,7 @@ impl Rule {
     }
 
     /// Rebuilds a rule from the result of [`Rule::words`].
-    #[inline(always)]
+    #[cfg(test)]
     pub fn of(words: [u64; WORDS]) -> Self {
         // SAFETY: integers without padding, of the same size.
         unsafe { core::mem::transmute(words) }
@@ -92,6 +92,13 @@ impl Rule {
     pub fn words(&self) -> [u64; WORDS] {
         // SAFETY: integers without padding, of the same size.
         unsafe { core::mem::transmute(*self) }
+    }
+
+    /// The same, to be written.
+    #[inline(always)]
+    pub fn words_mut(&mut self) -> &mut [u64; WORDS] {
+        // SAFETY: integers without padding, of the same size, at a multiple of eight; any words are a rule.
+        unsafe { &mut *core::ptr::from_mut(self).cast() }
     }
 
     /// Replaces a frame by its caller's. `None` if memory is unreadable or the stack would not grow; the frame is then

@@ -29,6 +29,33 @@ macro_rules! where_registers_are_known {
     };
 }
 
+/// The address of a function that the process may lack; null if it does.
+macro_rules! weak {
+    ($name:literal) => {{
+        let address: *const core::ffi::c_void;
+        // SAFETY: loads one slot of the global offset table; it is null for an undefined weak symbol.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("mov {0}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+                out(reg) address, options(pure, nomem, nostack, preserves_flags));
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("adrp {0}, :got:", $name),
+                concat!("ldr {0}, [{0}, :got_lo12:", $name, "]"),
+                out(reg) address, options(pure, nomem, nostack, preserves_flags));
+            #[cfg(target_arch = "riscv64")]
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("lga {0}, ", $name),
+                out(reg) address, options(pure, nomem, nostack, preserves_flags));
+        }
+        address
+    }};
+}
+
 where_registers_are_known! {
     mod build;
     mod cache;

@@ -1,13 +1,16 @@
 //! Reads memory that may be unmapped.
 //!
-//! The page of the stack pointer is mapped. Each further page is checked once per walk before it is
-//! read. No other thread unmaps the stack of a running thread.
+//! The page of the stack pointer is mapped, and on the first stack so is all that lies above it. Each further page is
+//! checked once per walk before it is read. No other thread unmaps the stack of a running thread.
 
 use crate::past::Seen;
 use crate::sys;
 
 /// No supported kernel has smaller pages. With larger ones a page is checked more than once.
 pub const PAGE: usize = 4096;
+
+/// So near to the top of the first stack there is nothing else: by default the kernel leaves 128 MiB to it.
+const FIRST_STACK: usize = 8 << 20;
 
 /// The part of the stack that is known to be readable.
 pub struct Stack {
@@ -21,7 +24,9 @@ impl Stack {
     /// Begins with the page of the stack pointer.
     pub fn at(sp: usize) -> Self {
         let first = sp & !(PAGE - 1);
-        Stack { first, end: first + PAGE, seen: Seen::new() }
+        let top = sys::first_stack();
+        let known = if sp < top && top - sp < FIRST_STACK { top & !(PAGE - 1) } else { first };
+        Stack { first, end: known + PAGE, seen: Seen::new() }
     }
 
     /// Returns the word at an address, if it is on the stack or elsewhere in readable memory, and notes it.
@@ -66,5 +71,26 @@ impl Stack {
             self.end += PAGE;
         }
         is_there
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So nothing that lies between a stack pointer and the top is unmapped.
+    #[test]
+    fn nothing_else_lies_on_the_first_stack() {
+        let top = sys::first_stack();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let range = |line: &str| {
+            let (start, end) = line.split(' ').next()?.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some((number(start)?, number(end)?))
+        };
+        let all: Vec<_> = maps.lines().filter_map(range).collect();
+        let (start, _) = *all.iter().find(|&&(start, end)| start <= top && top < end).unwrap();
+        let far = top - FIRST_STACK;
+        assert!(start > far && all.iter().all(|&(from, end)| end <= far || from >= start), "{maps}");
     }
 }

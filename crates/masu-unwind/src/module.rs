@@ -37,31 +37,6 @@ struct Found {
     reserved: [u64; 7],
 }
 
-/// Returns the address of a function that may be missing, null if it is.
-fn dl_find_object() -> *const c_void {
-    let address: *const c_void;
-    // SAFETY: loads one slot of the global offset table; it is null for an undefined weak symbol.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        core::arch::asm!(
-            ".weak _dl_find_object",
-            "mov {0}, qword ptr [rip + _dl_find_object@GOTPCREL]",
-            out(reg) address, options(pure, nomem, nostack, preserves_flags));
-        #[cfg(target_arch = "aarch64")]
-        core::arch::asm!(
-            ".weak _dl_find_object",
-            "adrp {0}, :got:_dl_find_object",
-            "ldr {0}, [{0}, :got_lo12:_dl_find_object]",
-            out(reg) address, options(pure, nomem, nostack, preserves_flags));
-        #[cfg(target_arch = "riscv64")]
-        core::arch::asm!(
-            ".weak _dl_find_object",
-            "lga {0}, _dl_find_object",
-            out(reg) address, options(pure, nomem, nostack, preserves_flags));
-    }
-    address
-}
-
 /// The bytes of a file's first page, which is mapped at its start in memory.
 pub const FIRST: usize = 4096;
 /// A header's kind: a segment that is loaded.
@@ -72,7 +47,7 @@ const MAGIC: u32 = u32::from_le_bytes(*b"\x7fELF");
 impl Module {
     /// Returns the module of an address on the calling thread's stack. `may_read` is about [`maps::find`].
     pub fn of(pc: usize, may_read: &mut bool) -> Option<Module> {
-        let find = dl_find_object();
+        let find = weak!("_dl_find_object");
         if find.is_null() {
             return maps::find(pc, may_read);
         }

@@ -1,5 +1,9 @@
 //! The few system calls that unwinding makes, by number: `errno` is not touched.
 
+use core::ffi::c_void;
+use core::mem::transmute;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
 #[cfg(target_arch = "x86_64")]
 mod nr {
     pub const READ: usize = 0;
@@ -51,6 +55,30 @@ pub fn can_be_read(address: usize) -> bool {
     // SAFETY: an unknown operation on the mask is refused.
     let asked = || unsafe { call(nr::RT_SIGPROCMASK, [NO_SUCH_WAY, address, 0, 8, 0, 0]) };
     address != 0 && asked() != EFAULT
+}
+
+/// Returns an address in the last page of the first thread's stack; a value below all stacks if the C library does not
+/// say.
+#[inline(always)]
+pub fn first_stack() -> usize {
+    static TOP: AtomicUsize = AtomicUsize::new(0);
+    match TOP.load(Ordering::Relaxed) {
+        0 => find_first_stack(&TOP),
+        top => top,
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find_first_stack(at: &AtomicUsize) -> usize {
+    /// Random bytes, which the kernel puts there.
+    const AT_RANDOM: usize = 25;
+    let get = weak!("getauxval");
+    // SAFETY: the C library's function, whose signature this is.
+    let get = unsafe { transmute::<*const c_void, Option<extern "C" fn(usize) -> usize>>(get) };
+    let top = get.map_or(0, |get| get(AT_RANDOM)).max(1);
+    at.store(top, Ordering::Relaxed);
+    top
 }
 
 /// Returns the calling thread's pointer.

@@ -74,6 +74,7 @@ impl Walk {
         // reliable as the frames after them.
         let mut unknown = 0usize;
         let mut may_read = true;
+        let mut rule = Rule::new();
         for i in 0..MOST {
             // A call may be the last instruction of its function.
             let place = self.frame.pc.wrapping_sub(usize::from(!self.exact));
@@ -86,22 +87,20 @@ impl Walk {
             {
                 own = module.start..module.end;
             }
-            let by_table = self.rule(place);
-            if by_table.is_some() {
+            if self.by_table(place, &mut rule) {
                 unknown = 0;
             } else {
                 self.stack.seen.forget();
-            }
-            let rule = match by_table.or_else(|| self.by_epilogue()) {
-                Some(rule) => rule,
-                None => {
+                if let Some(found) = self.by_epilogue() {
+                    rule = found;
+                } else {
                     let by_pointer = self.by_frame_pointer();
                     let is_known = by_pointer.is_none() && self.module.is_some();
                     unknown = if is_known { 0 } else { unknown + 1 };
-                    let Some(rule) = by_pointer else { break };
-                    rule
+                    let Some(found) = by_pointer else { break };
+                    rule = found;
                 }
-            };
+            }
             if !self.step(&rule) {
                 break;
             }
@@ -144,12 +143,12 @@ impl Walk {
         stepped.is_some() && self.frame.pc > 1
     }
 
-    /// Returns the frame's rule from the tables of its module.
+    /// Finds the frame's rule in the tables of its module. Returns `false` if it has none.
     #[inline(always)]
-    fn rule(&self, place: usize) -> Option<Rule> {
-        let module = self.module.as_ref()?;
-        let rules = &kept()?.rules;
-        rules.get(place, module.tag).or_else(|| find_rule(rules, module, place))
+    fn by_table(&self, place: usize, rule: &mut Rule) -> bool {
+        let (Some(module), Some(kept)) = (&self.module, kept()) else { return false };
+        kept.rules.get(place, module.tag, rule.words_mut())
+            || find_rule(&kept.rules, module, place, rule).is_some()
     }
 
     /// Returns the rule for code without a table that has nothing left to do but return.
@@ -175,12 +174,13 @@ impl Walk {
     }
 }
 
-/// Returns the rule from the module's tables, and keeps it.
+/// Finds the rule in the module's tables, and keeps it.
 #[cold]
 #[inline(never)]
-fn find_rule(rules: &Cache, module: &Module, place: usize) -> Option<Rule> {
+fn find_rule(rules: &Cache, module: &Module, place: usize, to: &mut Rule) -> Option<()> {
     let entry = Entry::find(place, module.segment(module.header)?, |at| module.segment(at))?;
     let rule = cfi::rule(&entry, place)?;
     rules.put(place, module.tag, &rule);
-    Some(rule)
+    *to = rule;
+    Some(())
 }
