@@ -111,7 +111,7 @@ const struct mistake accesses[] = {
     CASE(write_after_free_all, SOME | HARD_LARGE | FREED | USED),
     CASE(write_after_free_zero, SOME | HARD_LARGE | FREED | USED),
     CASE(read_after_free, HARD_LARGE | FREED | USED),
-    CASE(call_after_free, HARD | FREED | USED),
+    CASE(call_after_free, SOME | HARD | FREED | USED),
     CASE(overflow_in_slack, HARD | FREED | USED),
     CASE(overflow_1, HARD | FREED | USED),
     CASE(overflow_8, HARD | FREED | USED),

@@ -126,6 +126,8 @@ static int promised(const struct mistake *m, size_t n, int thread) {
     const int waits = n <= 16384 || (n <= 20000 && thread != FREES);
     if (is(m, "write_after_free_all")) return waits;
     if (is(m, "write_after_free_zero")) return n >= 16 && waits;
+    // The first word of a freed block is a link or zero, unless its pages go back or are kept as a range of their own.
+    if (is(m, "call_after_free")) return n <= 1 << 20;
     // 16 bytes past the start of a block of 8 bytes is the next block.
     return n > 32 && !(is(m, "delete_too_small") && n < 4096);
 }
@@ -141,7 +143,7 @@ static int promised_hardened(const struct mistake *m, size_t n) {
 }
 
 static const char *promise(const struct mistake *m, size_t n, int thread) {
-    return promised(m, n, thread) ? "promised" : m->flags & REPORTED ? "reported" : "not";
+    return promised(m, n, thread) ? "promised" : "not";
 }
 
 static void list_one(const struct mistake *m, size_t n, int thread) {

@@ -48,6 +48,18 @@ pub struct RunCache {
     pub seat: Seat,
 }
 
+/// Gives a freed run to the pool. A pointer that the program keeps in its first word, such as one to a table of virtual
+/// functions, leads nowhere then, as after a free of a small block.
+///
+/// # Safety
+/// `p` must be a run that the caller frees.
+#[inline(never)]
+pub unsafe fn give(p: *mut u8) {
+    // SAFETY: passed on.
+    unsafe { p.cast::<*mut Block>().write(null_mut()) };
+    pool::give(&[p as usize]);
+}
+
 impl RunCache {
     /// Where its bytes and its lists are.
     #[cfg(not(loom))]
@@ -108,13 +120,16 @@ impl RunCache {
     pub unsafe fn put(&self, p: *mut u8, units: usize) {
         let bytes = units * UNIT;
         if bytes > settings::run_cache() / CACHE_LONGEST {
-            return pool::give(&[p as usize]);
+            // SAFETY: passed on.
+            return unsafe { give(p) };
         }
         let Some(_inside) = self.holder.enter() else {
-            return pool::give(&[p as usize]);
+            // SAFETY: passed on.
+            return unsafe { give(p) };
         };
         let Some(list) = self.lists.get(medium_class(units)) else {
-            return pool::give(&[p as usize]);
+            // SAFETY: passed on.
+            return unsafe { give(p) };
         };
         let run: *mut Block = p.cast();
         if !self.holder.holds() {
@@ -126,7 +141,8 @@ impl RunCache {
             }
             if self.bytes() + bytes > self.limit.get() {
                 self.gave.set(Tick::now());
-                return pool::give(&[p as usize]);
+                // SAFETY: passed on.
+                return unsafe { give(p) };
             }
         }
         // SAFETY: invariant 2: the caller gives the run up.

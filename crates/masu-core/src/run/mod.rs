@@ -113,7 +113,8 @@ pub unsafe fn free(cache: Option<&RunCache>, p: *mut u8, bytes: usize) {
     match cache {
         // SAFETY: passed on.
         Some(cache) => unsafe { cache.put(p, units) },
-        None => pool::give(&[p as usize]),
+        // SAFETY: passed on.
+        None => unsafe { cache::give(p) },
     }
     ledger::freed_run(bytes, || chunk::number_of(pool::split(p as usize).0));
 }
