@@ -295,6 +295,11 @@ static char *unmapped(void) {
     return gone + 4096;
 }
 
+static char *mapped(void) {
+    char *mapping = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return mapping + 4096;
+}
+
 MISTAKE(free_of_a_small_number, free(hide((void *)48)))
 MISTAKE(free_of_a_wild_number, free(hide((void *)0xdeadbeefdeadbee0)))
 MISTAKE(free_of_an_uneven_address, free(hide(in_data + 1)))
@@ -303,6 +308,8 @@ MISTAKE(free_of_a_variable, free(hide(in_data + 16)))
 MISTAKE(free_of_a_constant, free(hide((void *)in_text)))
 MISTAKE(free_of_the_c_library, free(hide((void *)((uintptr_t)getenv & ~15ul))))
 MISTAKE(free_of_unmapped_memory, free(hide(unmapped())))
+MISTAKE(free_of_a_mapping, free(hide(mapped())))
+MISTAKE(realloc_of_a_mapping, CHECK(!realloc(hide(mapped()), 100), "it grew"))
 MISTAKE(free_inside_a_medium_block, free(hide(block + 16)))
 MISTAKE(free_inside_a_huge_block, free(hide(large + (2 << 20))))
 MISTAKE(free_inside_a_small_block, free(hide(small + 16)))
@@ -340,12 +347,27 @@ CASE(sizes_and_alignments_that_are_right) {
     aligned_delete(NULL, 64);
 }
 
-CASE(a_mapping_may_be_another_allocators) {
+#ifdef OWN_NEW
+// Makes the program one with an allocator of its own.
+__attribute__((visibility("default"))) void *own_new(size_t size) __asm__("_Znwm");
+void *own_new(size_t size) { return malloc(size); }
+#endif
+
+static void free_mappings(void) {
     char *mapping = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     free(hide(mapping + 16));
     free(hide(mapping + 4096));
     CHECK(!realloc(hide(mapping + 64), 100), "it grew");
     dprintf(1, "went on\n");
+}
+
+CASE(a_mapping_may_be_another_allocators) { free_mappings(); }
+
+CASE(a_mapping_beside_a_second_namespace) {
+#ifdef __GLIBC__
+    CHECK(dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW), "dlmopen: %s", dlerror());
+#endif
+    free_mappings();
 }
 
 // A pointer into the middle of a live block is a mistake that must not harm its neighbours.

@@ -72,6 +72,10 @@ CASE(a_message_too_many_for_its_file_is_no_signal) {
     CHECK(write(2, "x", 1) < 0 && errno == EFBIG && signals == 1, "the program's own is one");
 }
 
+// The program has an allocator of its own, so that masu leaves alone what may be a block of it.
+void *own_new(size_t size) __asm__("_Znwm");
+void *own_new(size_t size) { return malloc(size); }
+
 // The C library ends a program for what masu survives.
 CASE(an_unread_message_about_a_foreign_pointer_ends_nothing) {
     char *foreign = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -39,8 +39,8 @@ void release_by(void (*act)(void *, size_t), void *p, size_t n);
 void use(void (*act)(void *, size_t), void *p, size_t n);
 
 // Stopped by default; for some sizes; with another thread's frees; with another thread's uses; in a hardened process; in
-// one above 128 KiB. By default reported, and the program goes on.
-enum { SEEN = 1, SOME = 2, FREED = 4, USED = 8, HARD = 16, HARD_LARGE = 32, REPORTED = 64 };
+// one above 128 KiB.
+enum { SEEN = 1, SOME = 2, FREED = 4, USED = 8, HARD = 16, HARD_LARGE = 32 };
 struct mistake {
     const char *name;
     void (*run)(void);

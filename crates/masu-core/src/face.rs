@@ -28,7 +28,7 @@ pub use resize::{
     try_grow, try_resize,
 };
 
-pub use crate::report::{Act, Neighbour, set_neighbour};
+pub use crate::report::{Act, Answer, Neighbour, set_neighbour};
 pub use crate::sharing::is_alone;
 pub use crate::sys::auxv::page_size;
 pub use crate::sys::fatal::{abort, end, write_stderr};

@@ -3,7 +3,8 @@
 //! trusted.
 //!
 //! A pointer into memory that may be another allocator's is not certainly a mistake. If the door recognises it as one
-//! of that allocator's blocks, the allocator gets it ([`Neighbour`]); otherwise it is reported once and left alone.
+//! of that allocator's blocks, the allocator gets it ([`Neighbour`]); otherwise it is reported once and left alone,
+//! unless the door knows that the process has no other allocator.
 //!
 //! `docs/mistakes.md` explains every line to users, and a test compares them.
 
@@ -86,9 +87,18 @@ static SAID: AtomicU64 = AtomicU64::new(0);
 /// The most such lines: a program that makes a mistake may make it a million times.
 const MOST_SAID: u64 = 100;
 
-/// The function that answers for another allocator in the process. If the pointer is one of its blocks, it performs the
-/// act and returns the result: an address, a size or nothing.
-pub type Neighbour = fn(Act, *mut u8) -> Option<usize>;
+/// The function that answers for other allocators in the process.
+pub type Neighbour = fn(Act, *mut u8) -> Answer;
+
+/// What it says about a pointer.
+pub enum Answer {
+    /// It was a block of another allocator's, which has performed the act: an address, a size or 0.
+    Done(usize),
+    /// It may be a block of another allocator's.
+    Maybe,
+    /// No other allocator can have returned it.
+    Nobodys,
+}
 
 /// The address of that function; 0 if there is none.
 static NEIGHBOUR: AtomicUsize = AtomicUsize::new(0);
@@ -98,10 +108,13 @@ pub fn set_neighbour(neighbour: Neighbour) {
     NEIGHBOUR.store(neighbour as usize, Ordering::Release);
 }
 
-fn ask_neighbour(act: Act, p: *const u8) -> Option<usize> {
+fn ask_neighbour(act: Act, p: *const u8) -> Answer {
     let neighbour = NEIGHBOUR.load(Ordering::Acquire);
+    if neighbour == 0 {
+        return Answer::Maybe;
+    }
     // SAFETY: stored by `set_neighbour`, from a function of this type.
-    let neighbour: Neighbour = (neighbour != 0).then(|| unsafe { transmute(neighbour) })?;
+    let neighbour: Neighbour = unsafe { transmute(neighbour) };
     neighbour(act, p.cast_mut())
 }
 
@@ -110,36 +123,31 @@ fn ask_neighbour(act: Act, p: *const u8) -> Option<usize> {
 #[cold]
 #[inline(never)]
 pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
-    let mut at = None;
-    if wrong == Wrong::Elsewhere {
-        let place = place(p);
-        if place == Place::Other
-            && let Some(answer) = ask_neighbour(act, p)
-        {
-            return answer;
+    let mode = settings::on_error();
+    let mut ends = mode == OnError::Abort;
+    let mut tells = mode != OnError::Ignore && settings::show_errors();
+    let mut at = Place::Other;
+    if matches!(wrong, Wrong::Elsewhere) {
+        at = place(p);
+        if matches!(at, Place::Other) {
+            match ask_neighbour(act, p) {
+                Answer::Done(answer) => return answer,
+                Answer::Maybe => {}
+                Answer::Nobodys => at = Place::Nobodys,
+            }
         }
         let before = FOREIGN.fetch_add(1, Ordering::Relaxed);
-        if place == Place::Other && !settings::hardened() {
-            let tell = settings::show_errors() && settings::on_error() != OnError::Ignore;
-            if before == 0 && tell {
-                say(false, act, p, wrong, Some(place));
-            }
-            return 0;
+        if matches!(at, Place::Other) && !settings::hardened() {
+            tells &= before == 0;
+            ends = false;
         }
-        at = Some(place);
     }
-    match settings::on_error() {
-        OnError::Ignore => {}
-        OnError::Report => {
-            let tell = settings::show_errors();
-            if tell && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID {
-                say(false, act, p, wrong, at);
-            }
-        }
-        OnError::Abort => {
-            say(true, act, p, wrong, at);
-            fatal::abort();
-        }
+    tells = tells && !ends && SAID.fetch_add(1, Ordering::Relaxed) < MOST_SAID;
+    if tells || ends {
+        say(ends, act, p, wrong, at);
+    }
+    if ends {
+        fatal::abort();
     }
     0
 }
@@ -148,7 +156,7 @@ pub fn mistake(act: Act, p: *const u8, wrong: Wrong) -> usize {
 #[cold]
 #[inline(never)]
 pub fn damage(p: *const u8, wrong: Wrong) -> ! {
-    say(true, Act::Free, p, wrong, None);
+    say(true, Act::Free, p, wrong, Place::Other);
     fatal::abort()
 }
 
@@ -180,11 +188,11 @@ pub fn bad_free(p: *const u8) {
     mistake(Act::Free, p, Wrong::NoBlock);
 }
 
-fn say(ends: bool, act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
+fn say(ends: bool, act: Act, p: *const u8, wrong: Wrong, at: Place) {
     guard::with_text(ends, &mut |text| say_to(text, act, p, wrong, at));
 }
 
-fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Place>) {
+fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Place) {
     let what = match (act, wrong) {
         (Act::Free, Wrong::Freed { .. } | Wrong::Tangled) => "double free of ",
         (Act::Free, Wrong::Size { .. }) => "sized free of ",
@@ -235,40 +243,41 @@ fn say_to(text: &mut Text, act: Act, p: *const u8, wrong: Wrong, at: Option<Plac
             text.str(" the block of up to ").decimal(bytes as u64);
             text.str(" bytes was written to (an overflow, or a write to freed memory?)");
         }
-        Wrong::Elsewhere => say_place(at.unwrap_or(Place::Other), act, text),
+        Wrong::Elsewhere => say_place(at, text),
     }
     text.line().flush();
     guard::tell(p, matches!(wrong, Wrong::Overrun { .. } | Wrong::Near { .. }), text);
 }
 
-fn say_place(at: Place, act: Act, text: &mut Text) {
-    match at {
-        Place::Low => text.str("a small number, not an address (a pointer never set?)"),
-        Place::Beyond => text.str("no program can have this address (overwritten, or never set?)"),
+fn say_place(at: Place, text: &mut Text) {
+    let said = match at {
+        Place::Low => "a small number, not an address (a pointer never set?)",
+        Place::Beyond => "no program can have this address (overwritten, or never set?)",
         Place::Uneven => {
-            text.str("not a multiple of 8, as every block's address is (a pointer that was moved?)")
+            "not a multiple of 8, as every block's address is (a pointer that was moved?)"
         }
-        Place::Stack => text.str("it points to the stack, to a local variable"),
-        Place::File(name) if name.is_empty() => {
-            text.str("it points into the program's file, to a variable, a constant or code")
-        }
+        Place::Stack => "it points to the stack, to a local variable",
         Place::File(name) => {
-            text.str("it points into ").printable(name.to_bytes());
-            text.str(", to a variable, a constant or code")
+            text.str("it points into ");
+            if name.is_empty() {
+                text.str("the program's file");
+            } else {
+                text.printable(name.to_bytes());
+            }
+            ", to a variable, a constant or code"
         }
-        Place::Unmapped => {
-            text.str("no memory is mapped there (given back long ago, or overwritten?)")
-        }
+        Place::Unmapped => "no memory is mapped there (given back long ago, or overwritten?)",
+        Place::Nobodys => "not allocated by masu, and there is no other allocator",
         Place::Other => {
             text.str("not allocated by masu (another allocator in this process?); ");
-            text.str(match act {
-                _ if settings::hardened() => "a hardened heap accepts only its own blocks",
-                Act::Free => "ignored",
-                Act::Realloc(_) => "it fails",
-                Act::Measure => "its size is reported as 0",
-            })
+            if settings::hardened() {
+                "a hardened heap accepts only its own blocks"
+            } else {
+                "left alone"
+            }
         }
     };
+    text.str(said);
 }
 
 /// Whether the engine has reported that memory is out.

@@ -13,7 +13,16 @@ pub fn core(compile: Compile) -> Compile {
 
 /// A C program from one file of cases. It exports its symbols, for plug-ins to use.
 pub fn c_program(name: &str) -> Program {
-    Compile::c("c/check_main.c").file(format!("c/{name}.c")).flags(["-rdynamic", "-ldl"]).build()
+    c_compile(name).build()
+}
+
+/// The same with an allocator of its own: it exports `operator new`.
+pub fn c_program_with_new(name: &str) -> Program {
+    c_compile(name).flag("-DOWN_NEW").build()
+}
+
+fn c_compile(name: &str) -> Compile {
+    Compile::c("c/check_main.c").file(format!("c/{name}.c")).flags(["-rdynamic", "-ldl"])
 }
 
 /// The frame of the C++ programs, compiled as C.

@@ -88,7 +88,7 @@ pub(super) unsafe fn look_around(pool: &Pool, address: usize, class: usize, spot
 ///
 /// # Safety
 /// The bytes must be such, and accessible.
-#[inline]
+#[inline(never)]
 unsafe fn is_whole(slab: Slab, slot: usize, stride: usize, at: usize, is_end: bool) -> bool {
     // SAFETY: passed on.
     unsafe {

@@ -22,6 +22,8 @@ pub enum Place {
     Unmapped,
     /// Memory that may be another allocator's.
     Other,
+    /// Memory that is no allocator's, as the door says: [`place`] does not return it.
+    Nobodys,
 }
 
 /// What every block's address is a multiple of, in every allocator.
