@@ -146,9 +146,9 @@ pub fn create(call: &Call) -> Answer {
 /// `experimental.arenas_create_ext`: hooks, and whether the heap's metadata lies in their memory.
 pub fn create_with(call: &Call) -> Answer {
     call.must_read(size_of::<u32>())?;
-    // jemalloc's `arena_config_t`: the address of hooks, a `bool` (`metadata_use_hooks`), and padding.
-    let settings = call.new_bytes()?.map_or(0, u128::from_le_bytes);
-    make(call, settings as usize as *const Hooks, (settings >> 64) as u8 != 0)
+    let settings = call.new_settings()?;
+    let (hooks, records) = settings.map_or((null_mut(), 0), |s| (s.hooks, s.metadata_use_hooks));
+    make(call, hooks, records != 0)
 }
 
 /// Makes an arena, with hooks if they are not null, and returns its number.

@@ -15,6 +15,7 @@
 
 use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int, c_void};
+use masu_core::Hooks;
 
 /// Why a call failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,16 @@ pub enum Kind {
     Signed,
     /// A string.
     String,
+}
+
+/// jemalloc's `arena_config_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Settings {
+    /// The table of hooks; null for none.
+    pub hooks: *mut Hooks,
+    /// Not 0 if the heap's metadata lies in their memory.
+    pub metadata_use_hooks: u8,
 }
 
 /// A call's arguments.
@@ -227,16 +238,16 @@ impl Call {
         Ok(self.take(8)?.map(|n| n as *mut u8))
     }
 
-    /// The new value, a struct of `N` bytes.
-    pub fn new_bytes<const N: usize>(&self) -> Result<Option<[u8; N]>, Error> {
+    /// The new value, an `arena_config_t`.
+    pub fn new_settings(&self) -> Result<Option<Settings>, Error> {
         if !self.writes() {
             return Ok(None);
         }
-        if self.new_len != N {
+        if self.new_len != size_of::<Settings>() {
             return Err(EINVAL);
         }
-        // SAFETY: invariant 1: `new` may be read for that many bytes.
-        Ok(Some(unsafe { self.new.cast::<[u8; N]>().read() }))
+        // SAFETY: invariant 1: `new` may be read for that many bytes, and any of them make these settings.
+        Ok(Some(unsafe { self.new.cast::<Settings>().read_unaligned() }))
     }
 
     /// Returns the buffer whose address the old value's place holds.

@@ -38,7 +38,6 @@ pub unsafe fn read(environment: Environment, secure: bool) -> Config {
             apply(&mut config, value, Origin::MallocConf);
         }
     }
-    super::prof::are_read();
     config
 }
 

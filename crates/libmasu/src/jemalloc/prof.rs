@@ -6,8 +6,9 @@
 //! Invariants:
 //!
 //! 1. The prefix in force is accessed with [`LOCK`] held.
-//! 2. The prefix of the options is written with [`LOCK`] held and before [`ARE_READ`] is set, and read
-//!    only after that.
+//! 2. The prefix of the options is written only by [`set`], while masu's constructor reads them, and
+//!    read only by calls of the program after that. (A thread that another library's constructor has
+//!    started must not ask for it before `main`.)
 
 use super::call::{Answer, Call, EAGAIN, EFAULT, EINVAL, ENOENT};
 use super::print;
@@ -69,8 +70,6 @@ const DEFAULT: &CStr = c"jeprof";
 static PREFIX: Prefix = Prefix(UnsafeCell::new(None));
 static OPTION: Prefix = Prefix(UnsafeCell::new(None));
 static LOCK: Lock = Lock::new();
-/// Whether the options have been read. Threads that constructors of other libraries start may call before that.
-static ARE_READ: AtomicBool = AtomicBool::new(false);
 
 impl Prefix {
     /// Copies a prefix.
@@ -160,11 +159,6 @@ pub fn set(key: &[u8], value: &[u8]) -> bool {
     true
 }
 
-/// Records that [`set`] will not be called any more.
-pub fn are_read() {
-    ARE_READ.store(true, Ordering::Release);
-}
-
 /// Whether an option of this bit is set.
 pub fn is(bit: u32) -> bool {
     FLAGS.load(Ordering::Relaxed) & bit != 0
@@ -226,9 +220,6 @@ pub fn dumps_at_exit() -> bool {
 
 /// `opt.prof_prefix`.
 pub fn first_prefix() -> &'static CStr {
-    if !ARE_READ.load(Ordering::Acquire) {
-        return DEFAULT;
-    }
     // SAFETY: invariant 2: the options have been read, so it is not changed any more.
     text_of(unsafe { (*OPTION.0.get()).as_ref() })
 }
