@@ -8,6 +8,7 @@
 //                       went on without what it should have found, "time" for one that did not end
 //   outcomes NAME       one case
 #define _GNU_SOURCE
+#include "patience.h"
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -394,7 +395,7 @@ static void run_alone(const char *program, int i) {
     pid_t child = fork();
     if (child < 0) exit(3);
     if (child == 0) {
-        alarm(10);
+        end_after(10);
         execl("/proc/self/exe", program, cases[i].name, (char *)NULL);
         _exit(3);
     }
