@@ -28,6 +28,23 @@ pub fn spin_hint() {
     loom::thread::yield_now();
 }
 
+/// In the body of a loop that seldom runs: keeps the compiler from unrolling the loop and from using vectors. Rust
+/// programs are optimised for speed, which would make of each such loop four times its code.
+#[inline(always)]
+pub fn rolled() {
+    #[cfg(not(any(miri, loom)))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// The number of rounds of such a loop, if it is a constant: the compiler cannot write out so many copies of the body.
+#[inline(always)]
+pub fn rounds(n: usize) -> usize {
+    core::hint::black_box(n)
+}
+
 /// A `const fn` in production; loom's atomics cannot be made in constants.
 #[cfg(not(loom))]
 macro_rules! const_unless_loom {

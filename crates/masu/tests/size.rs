@@ -10,7 +10,7 @@ use std::process::Command;
 /// The most that it adds: by default, with the engine optimised for size, and with every part that
 /// the crate leaves out by default. How the compiler divides the engine into units moves the first and the last by up
 /// to 4 KiB when a line changes: what is inlined changes with it.
-const LARGEST: u64 = 230 << 10;
+const LARGEST: u64 = 226 << 10;
 const LARGEST_FOR_SIZE: u64 = 174 << 10;
 const LARGEST_WITH_ALL: u64 = 416 << 10;
 

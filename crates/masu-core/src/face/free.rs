@@ -201,7 +201,7 @@ unsafe fn others_begin(p: *mut u8, granule: usize, class: usize) {
     // SAFETY: passed on. In functions of their own, as below: the first has no registers to save.
     unsafe {
         if !heap::begin_chain(p, granule, class) {
-            others_left(p, granule);
+            others_slow(p, granule);
         }
     }
 }
@@ -216,7 +216,7 @@ unsafe fn others_sent(p: *mut u8, granule: usize, class: usize) {
         match heap::send_chain(p, granule, class) {
             Some(0) => {}
             Some(released) => purge::on_free(released),
-            None => others_left(p, granule),
+            None => others_slow(p, granule),
         }
     }
 }
@@ -233,15 +233,6 @@ unsafe fn others_slow(p: *mut u8, granule: usize) {
             None => others_done(p, heap::free_of_others(p, granule)),
         }
     }
-}
-
-/// # Safety
-/// As for [`finish`].
-#[cold]
-#[inline(never)]
-unsafe fn others_left(p: *mut u8, granule: usize) {
-    // SAFETY: passed on.
-    unsafe { others_done(p, heap::free_of_others(p, granule)) };
 }
 
 /// # Safety

@@ -367,6 +367,7 @@ impl Outbox {
         }
     }
 
+    #[inline(never)]
     fn send_all(&self, heap: Option<&Heap>) {
         for slot in &self.slots {
             self.send(heap, slot);

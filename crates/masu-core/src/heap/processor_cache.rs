@@ -48,7 +48,9 @@ use crate::settings;
 use crate::sharding::GROWTH;
 use crate::size_class::{LAST_CLASS, SIZES, row};
 use crate::span::{Block, page_map};
-use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
+use crate::sync::{
+    AtomicUsize, Cell, Ordering, array_of, const_unless_loom, rolled, shared_static,
+};
 #[cfg(not(loom))]
 use crate::sys::mem;
 use crate::tuning::DEPOT;
@@ -385,6 +387,7 @@ pub fn holds(class: usize, block: *mut Block) -> bool {
     let in_list = |magazine: &Cell<Magazine>| {
         let mut at = magazine.get().first;
         (0..magazine.get().n).any(|_| {
+            rolled();
             let found = at == block;
             // SAFETY: invariants 1 and 2.
             at = unsafe { (*at).next };

@@ -108,16 +108,6 @@ unsafe fn take_freed(heap: &Heap, span: u32, class: usize) -> *mut Block {
 /// The span must be the heap's active one, and the bin must be empty.
 #[inline(never)]
 pub(super) unsafe fn fill_freed(heap: &Heap, s: &mut Span, class: usize) -> *mut Block {
-    // SAFETY: passed on.
-    unsafe { fill_freed_in_line(heap, s, class) }
-}
-
-/// The same in line.
-///
-/// # Safety
-/// As there.
-#[inline(always)]
-pub(super) unsafe fn fill_freed_in_line(heap: &Heap, s: &mut Span, class: usize) -> *mut Block {
     let walks = &heap.walks[row(class)];
     if matches!(walks.get(), 1..=STEADY_AFTER) {
         walks.set(walks.get() - 1);
@@ -155,7 +145,7 @@ unsafe fn take_fresh(heap: &Heap, span: u32, class: usize) -> *mut Block {
 /// # Safety
 /// The span must be the heap's active one, the bin must be empty, and the list must be of `n` free blocks, not 0, that
 /// were taken out of the span.
-#[inline(always)]
+#[inline(never)]
 unsafe fn fill(heap: &Heap, s: &mut Span, class: usize, list: *mut Block, n: u32) -> *mut Block {
     let mut n = n;
     let mut bytes = u64::from(n) * u64::from(s.size());
@@ -209,7 +199,6 @@ unsafe fn reusable_span(heap: &Heap, class: usize) -> Option<u32> {
             return None;
         }
         if let Some(span) = freed_full_span(heap, class) {
-            heap.note_sharing();
             return Some(span);
         }
         let (span, chain) = abandoned::adopt(class, heap.runs.seat.home())?;
@@ -273,6 +262,7 @@ pub(super) unsafe fn freed_full_span(heap: &Heap, class: usize) -> Option<u32> {
         unsafe {
             at = list.after(span);
             if span::remote(span).pending() != 0 {
+                heap.note_sharing();
                 list.remove(span);
                 heap.full_count.set(heap.full_count.get() - 1);
                 return Some(span);

@@ -140,26 +140,6 @@ pub(super) unsafe fn park(heap: &Heap, span: u32, class: usize) {
     }
 }
 
-/// Puts the active span, which is full, in the list of full ones, in the place of one that is in none any more, and makes
-/// that the active one. The heap has as many as before, and so keeps them.
-///
-/// # Safety
-/// As for [`file`]; the other span must be the heap's, and all blocks of the active one in use.
-#[inline(always)]
-pub(super) unsafe fn replace_full(heap: &Heap, active: u32, next: u32, class: usize) {
-    // SAFETY: passed on, and invariants 1 and 2 of `heap`: the spans' lines and the list are this thread's.
-    unsafe {
-        let s = &mut *span::record(active);
-        s.since = Tick::now();
-        s.place = Place::Full;
-        s.set_countdown(span::threshold(class));
-        heap.full(class).push_back(active);
-        heap.full_count.set(heap.full_count.get() + 1);
-        (*span::record(next)).place = Place::Active;
-        heap.active(class).set(next);
-    }
-}
-
 /// Keeps a span with free blocks as partial, or gives it back if it is empty.
 ///
 /// # Safety

@@ -10,7 +10,7 @@ use crate::clock::AtomicTick;
 use crate::lock::Lock;
 use crate::region::{self, HEAP_STRIDE, HEAPS_BELOW, MAX_HEAPS, NIL, Table};
 use crate::settings;
-use crate::sync::{AtomicBool, AtomicU32, Ordering, shared_static};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, rolled, shared_static};
 use crate::tuning::OVERSUBSCRIBED_PER_PROCESSOR;
 
 /// Id of the shared arena's first shard.
@@ -227,6 +227,7 @@ pub fn has_orphans() -> bool {
 /// Calls `f` with every heap ever made.
 pub fn for_each(mut f: impl FnMut(&'static Heap)) {
     for index in 0..MADE.load(Ordering::Acquire) {
+        rolled();
         // SAFETY: invariant 4 of `heap`: below the number of those made.
         f(unsafe { at(index) });
     }

@@ -19,7 +19,9 @@ use crate::free_block::Block;
 use crate::holder::{Holder, Total};
 use crate::settings;
 use crate::size_class::{MEDIUM_CLASSES, UNIT, medium_class, units_of_medium_class};
-use crate::sync::{AtomicUsize, Cell, Ordering, array_of, const_unless_loom, shared_static};
+use crate::sync::{
+    AtomicUsize, Cell, Ordering, array_of, const_unless_loom, rounds, shared_static,
+};
 use crate::tuning::{
     CACHE_BATCH, CACHE_FIRST, CACHE_LEAST, CACHE_LONGEST, CACHE_MISSES, CACHE_MISSES_SHARED, CACHES,
 };
@@ -206,7 +208,7 @@ impl RunCache {
     }
 
     fn give_all(&self) {
-        for class in 0..MEDIUM_CLASSES {
+        for class in 0..rounds(MEDIUM_CLASSES) {
             self.give_class(class, 0);
         }
         self.holder.end(&TOTAL);

@@ -15,7 +15,7 @@ use crate::region::{
     self, CHUNK, GRANULES_PER_CHUNK, NIL, RUN_CHUNK_STRIDE, RUN_CHUNKS_BELOW, UNITS_PER_GRANULE,
 };
 use crate::size_class::UNIT;
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering, rolled};
 use core::cell::Cell;
 
 /// Units in a chunk.
@@ -33,6 +33,7 @@ impl Bits {
     fn words(start: usize, n: usize) -> impl Iterator<Item = (usize, u64)> {
         let end = start + n;
         (start / 64..end.div_ceil(64).min(WORDS)).map(move |w| {
+            rolled();
             let low = start.saturating_sub(w * 64).min(63);
             let high = (end - w * 64).min(64);
             // The remainder only shows the compiler that no index is too large.
@@ -111,7 +112,11 @@ impl Bits {
     /// How many members it has.
     #[inline(never)]
     pub fn count(&self) -> usize {
-        self.0.iter().map(|word| word.get().count_ones() as usize).sum()
+        let count = |word: &Cell<u64>| {
+            rolled();
+            word.get().count_ones() as usize
+        };
+        self.0.iter().map(count).sum()
     }
 
     /// The granules in which the set has a member, a bit each.
@@ -120,6 +125,7 @@ impl Bits {
         const REST: u64 = 0x7fff_7fff_7fff_7fff;
         const GATHER: u64 = 0x0001_0002_0004_0008;
         (0..WORDS).rev().fold(0, |mask, w| {
+            rolled();
             let word = self.0[w].get();
             let any = (((word & REST) + REST) | word) & !REST;
             (mask << 4) | ((any >> 15).wrapping_mul(GATHER) >> 48) as u32 & 0xf
@@ -134,6 +140,7 @@ impl Bits {
     /// Makes this a copy of another set.
     pub fn assign(&self, other: &Bits) {
         for w in 0..WORDS {
+            rolled();
             self.0[w].set(other.0[w].get());
         }
     }
@@ -153,6 +160,7 @@ impl Iterator for Gaps<'_> {
     #[inline]
     fn next(&mut self) -> Option<(usize, usize)> {
         while self.bits == 0 {
+            rolled();
             self.word += 1;
             self.bits = !self.set.0.get(self.word)?.get();
         }

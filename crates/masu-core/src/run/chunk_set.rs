@@ -10,7 +10,7 @@ use crate::region::{
     self, CHUNK, CHUNK_SETS_BELOW, CHUNK_SETS_STRIDE, FIRST_CHUNK_SETS, SHARD_SETS_STRIDE,
 };
 use crate::sharding::SHARDS;
-use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, const_unless_loom};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering, array_of, const_unless_loom, rolled};
 
 /// Whose spans a chunk is for: those of a thread that has much and shares nothing. There are only a few
 /// affinities, so threads share them by number.
@@ -181,6 +181,7 @@ impl Sets {
         // Nothing is set beyond the window's end.
         let end = region::limit().div_ceil(CHUNK * 64).min(WORDS);
         while index < end {
+            rolled();
             let bits = self.word(shard, has.index(), index).load(Ordering::Relaxed) & mask;
             if bits != 0 {
                 return Some((index * 64) as u32 + bits.trailing_zeros());

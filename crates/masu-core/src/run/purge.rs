@@ -155,6 +155,7 @@ fn purge_chunk(chunk: u32, visit: &mut Visit) {
 
 /// The next range of members from `from` on, shrunk to whole pages, that is not too short after
 /// that.
+#[inline(never)]
 fn next_range(bits: &Bits, from: usize, page: usize, shortest: usize) -> Option<(usize, usize)> {
     let mut from = from;
     loop {

@@ -154,6 +154,7 @@ impl Locked {
     }
 
     /// The same for a thread that holds an outer lock.
+    #[inline(never)]
     pub fn lock_of(chunk: u32) -> Self {
         loop {
             let pool = Locked::lock(number_of(chunk));
@@ -213,11 +214,13 @@ impl Locked {
     }
 
     /// Adds a chunk to a set.
+    #[inline(never)]
     pub fn add(&self, has: Has, chunk: u32) {
         self.sets().add(self.number, has, chunk);
     }
 
     /// Takes a chunk out of a set.
+    #[inline(never)]
     pub fn remove(&self, has: Has, chunk: u32) {
         self.sets().remove(self.number, has, chunk);
     }

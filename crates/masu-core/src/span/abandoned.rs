@@ -19,7 +19,7 @@ use crate::lock::Lock;
 use crate::region::{GRANULES_PER_CHUNK, LINE};
 use crate::run::{Home, are_nodes};
 use crate::size_class::CLASSES;
-use crate::sync::{AtomicU32, Ordering, array_of, const_unless_loom, shared_static};
+use crate::sync::{AtomicU32, Ordering, array_of, const_unless_loom, rounds, shared_static};
 use crate::tuning::NEAR_LOOKED_AT;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
@@ -199,7 +199,7 @@ pub fn count(class: usize) -> u32 {
 
 /// The locks in their order, for fork.
 pub fn locks_for_fork() -> impl Iterator<Item = &'static Lock> {
-    (0..CLASSES).map(|class| &AbandonedList::of(class).lock)
+    (0..rounds(CLASSES)).map(|class| &AbandonedList::of(class).lock)
 }
 
 // The model checker includes this file from elsewhere.

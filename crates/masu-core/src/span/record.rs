@@ -332,16 +332,6 @@ impl Span {
     /// # Safety
     /// The span's owner must have taken the chain from this span's word.
     pub unsafe fn merge(&mut self, span: u32, chain: Chain) {
-        // SAFETY: passed on.
-        unsafe { self.merge_in_line(span, chain) }
-    }
-
-    /// The same in line.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub unsafe fn merge_in_line(&mut self, span: u32, chain: Chain) {
         if chain.count == 0 {
             return;
         }
@@ -357,7 +347,7 @@ impl Span {
             return;
         }
         // SAFETY: passed on.
-        unsafe { self.splice_in_line(span, chain) }
+        unsafe { self.splice(span, chain) }
     }
 
     /// Puts a chain, which must not be empty, in front of the local free list.
@@ -366,19 +356,9 @@ impl Span {
     /// The chain must have `count` linked blocks of this span, the last of which links to none; they
     /// must be the owner's, as must the span.
     pub unsafe fn splice(&mut self, span: u32, chain: Chain) {
-        // SAFETY: passed on.
-        unsafe { self.splice_in_line(span, chain) }
-    }
-
-    /// The same in line.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    unsafe fn splice_in_line(&mut self, span: u32, chain: Chain) {
         let tail = block_at(span, chain.tail);
         // SAFETY: passed on.
-        if chain.count > self.out_in_line() || !unsafe { (*tail).next.is_null() } {
+        if chain.count > self.out() || !unsafe { (*tail).next.is_null() } {
             // Blocks were freed twice where no mark could be seen, and the chain is corrupt.
             report::damage(block_at(span, chain.head).cast(), Wrong::Tangled);
         }

@@ -2,6 +2,7 @@
 
 use super::raw::{nr, syscall};
 use super::{cgroup, result, thread};
+use crate::sync::rolled;
 
 /// Processors in the affinity mask of the process's first thread. The calling thread may be a worker that
 /// is bound to a single processor, as the other workers are to theirs.
@@ -15,7 +16,13 @@ fn affinity() -> u32 {
         result(syscall(nr::SCHED_GETAFFINITY, [first, size_of_val(&mask), at, 0, 0, 0]))
     };
     match written {
-        Ok(_) => mask.iter().map(|w| w.count_ones()).sum::<u32>().max(1),
+        Ok(_) => {
+            let count = |word: &u64| {
+                rolled();
+                word.count_ones()
+            };
+            mask.iter().map(count).sum::<u32>().max(1)
+        }
         Err(_) => 1024,
     }
 }

@@ -3,7 +3,7 @@
 use super::super::push;
 use crate::size_class::{LAST_CLASS, SIZES, SMALL_MAX, row};
 use crate::span::{self, Block};
-use crate::sync::{AtomicU32, Ordering, shared_static};
+use crate::sync::{AtomicU32, Ordering, rolled, shared_static};
 use crate::tuning::{MAGAZINE_BLOCKS, WHOLE_MAGAZINES_UP_TO};
 use core::ptr::null_mut;
 
@@ -57,6 +57,7 @@ impl Magazine {
         let mut all = [null_mut::<Block>(); MAGAZINE_BLOCKS];
         let (mut n, mut next) = (0, self.first);
         for place in all.iter_mut().take(self.n as usize) {
+            rolled();
             *place = next;
             // SAFETY: invariant 2 of `heap::processor_cache`, and passed on.
             next = unsafe { (*next).next };
@@ -67,6 +68,7 @@ impl Magazine {
         for end in 1..n {
             let sorted = blocks.iter_mut().take(end + 1).rev();
             sorted.reduce(|later, earlier| {
+                rolled();
                 if *earlier > *later {
                     core::mem::swap(earlier, later);
                 }
