@@ -56,7 +56,8 @@ impl Outbox {
             return None;
         }
         let (n, last) = (most_usual(class), outbox.end(span).get().into());
-        // SAFETY: passed on, and invariant 1: there is a chain, of this span, which becomes one of `n` blocks.
+        // SAFETY: passed on, and invariant 1 of `heap::outbox`: there is a chain, of this span, which becomes one of `n`
+        // blocks.
         unsafe {
             slot.link(block);
             let Some(released) = push_owned(span, class, block, last, n) else {
