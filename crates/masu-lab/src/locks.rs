@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use masu_bench::cargo;
 use masu_bench::race::{self, machine::Machine};
 use serde::Serialize;
 
@@ -99,11 +100,8 @@ pub fn run(options: &Options) -> Result<()> {
 /// The library with counts, which is built anew if its sources changed.
 fn build() -> Result<PathBuf> {
     let target = workspace().join("target/counted");
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args(["build", "--quiet", "--release", "--package", "libmasu", "--target-dir"]);
-    cargo.arg(&target).env("RUSTFLAGS", "--cfg masu_count_locks").current_dir(workspace());
-    let status = cargo.status().context("cargo cannot be started")?;
-    ensure!(status.success(), "the library with counts cannot be built");
+    let flags = [("RUSTFLAGS", "--cfg masu_count_locks")];
+    cargo::build_with("the library with counts", &["libmasu"], &target, true, &flags)?;
     Ok(target.join("release/libmasu.so"))
 }
 

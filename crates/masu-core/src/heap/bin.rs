@@ -42,8 +42,9 @@ pub(super) unsafe fn keep_rest(
 ) {
     let mut rest = rest;
     heap.zero.set(heap.zero.get() & !(1 << class));
-    heap.bytes.add(u64::from(n) * size_of_class(class) as u64);
-    if bins::are_thrown() {
+    let bytes = u64::from(n) * size_of_class(class) as u64;
+    heap.bytes.add(bytes);
+    if bins::are_thrown() && !bins::passes(heap, bytes) {
         // SAFETY: passed on.
         unsafe {
             let back;

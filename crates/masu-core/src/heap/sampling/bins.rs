@@ -49,7 +49,7 @@ pub(in crate::heap) fn end(heap: &Heap) {
 /// Whether blocks are being sampled, for a profile or for guards.
 #[inline(always)]
 pub fn is_on() -> bool {
-    prof::rate() | guard::rate() != 0 || settings::hardened()
+    are_thrown() || settings::hardened()
 }
 
 /// Whether refills throw coins.
@@ -117,8 +117,8 @@ pub(in crate::heap) unsafe fn cut(
     kept
 }
 
-/// As [`cut`] for `n` blocks that came from others' spans: one that is handed out, and those of `rest`. Returns what is
-/// left of `rest`, and what is to be given back. It touches only the blocks before a sample: the others' lines are
+/// As [`cut`], if they do not pass, for `n` blocks that came from others' spans: one that is handed out, and those of
+/// `rest`. Returns what is left of `rest`, and what is to be given back. It touches only the blocks before a sample: the others' lines are
 /// another processor's.
 ///
 /// # Safety
@@ -133,9 +133,6 @@ pub(in crate::heap) unsafe fn cut_borrowed(
     rest: *mut Block,
     n: u32,
 ) -> (*mut Block, *mut Block) {
-    if heap.sampling.passes(u64::from(n) * size_of_class(class) as u64) {
-        return (rest, null_mut());
-    }
     let kept = keep(heap, class, n);
     if kept == n {
         return (rest, null_mut());
