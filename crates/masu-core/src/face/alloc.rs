@@ -196,13 +196,19 @@ pub fn good_size(size: usize) -> usize {
 #[inline(never)]
 fn serve_any(size: usize, align: usize, zeroed: bool, exact: bool) -> *mut u8 {
     let Some(request) = Request::of(size, align, zeroed, exact) else { return null_mut() };
-    if sampling::is_on() { serve_sampled(request) } else { serve_apart(&request) }
+    if is_plain(&request) { serve_apart(&request) } else { serve_sampled(request) }
 }
 
 /// A block for a request; null if memory is out. In line, because the request is partly known.
 #[inline(always)]
 fn serve_here(request: &Request) -> *mut u8 {
-    if sampling::is_on() { serve_sampled(*request) } else { serve(request) }
+    if is_plain(request) { serve(request) } else { serve_sampled(*request) }
+}
+
+/// Whether a request is surely no sample.
+#[inline(always)]
+fn is_plain(request: &Request) -> bool {
+    !sampling::is_on() || sampling::passes(request)
 }
 
 /// [`serve_here`] while blocks are sampled: the request may be one.
@@ -219,7 +225,7 @@ fn serve_sampled(request: Request) -> *mut u8 {
         return sample;
     }
     let p = serve_apart(&request);
-    if sampling::is_passed(p, &request) {
+    if sampling::is_passed(&request) {
         return p;
     }
     // SAFETY: null, or a block that was allocated just now.

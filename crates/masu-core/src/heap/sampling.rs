@@ -34,6 +34,7 @@ use crate::guard;
 use crate::prof::{self, Draw, NO_HOME};
 use crate::region::{self, GRANULE_SHIFT, NIL};
 use crate::request::{Request, Source};
+use crate::settings;
 use crate::size_class::{class_of as class_of_small, size_of_class};
 use core::ptr::null_mut;
 
@@ -86,16 +87,27 @@ pub fn is_not_marked(size: usize) -> bool {
     marks == 0 || marks >> class_of_small(size) & 1 == 0
 }
 
-/// Whether a request that was served with `p` was surely not drawn.
-#[inline]
-pub fn is_passed(p: *const u8, request: &Request) -> bool {
+/// Whether no sample lies in the block for a request, which is not small: then it is passed, and the request can be
+/// served as if there were no profile.
+#[inline(never)]
+pub fn passes(request: &Request) -> bool {
+    if matches!(request.source, Source::Small(_)) || settings::hardened() || prof::is_asked() {
+        return false;
+    }
     let heap = current();
-    heap.role.get() == Role::Thread
-        && match request.source {
-            // The coin was thrown when its bin was filled.
-            Source::Small(_) if scoped::current().is_none() => !is_hit(),
-            _ => !p.is_null() && heap.sampling.passes(request.bytes().max(LEAST) as u64),
-        }
+    let bytes = request.bytes();
+    if heap.role.get() == Role::Thread {
+        heap.sampling.passes(bytes as u64)
+    } else {
+        without_heap::passes(bytes)
+    }
+}
+
+/// Whether a request that was served was surely not drawn: its bin's coins were thrown when it was filled.
+#[inline]
+pub fn is_passed(request: &Request) -> bool {
+    let is_from_a_bin = current().role.get() == Role::Thread && class_of(request) != 0;
+    is_from_a_bin && !is_hit()
 }
 
 /// Whether the request that the calling thread has just served was drawn.

@@ -25,11 +25,11 @@ pub fn alloc(class: usize) -> *mut Block {
 /// The same, and if it `draws` the rate at which the block was drawn as a sample, 0 if it was not.
 pub fn alloc_drawn(class: usize, draws: bool) -> (*mut Block, usize) {
     let draws = features::PROF && draws;
-    let draw = |state: &Sampling| if draws { state.draw(SIZES[row(class)] as usize) } else { 0 };
+    let bytes = SIZES[row(class)] as usize;
     let Some(entered) = Cache::enter() else {
-        return (lend(class, 1).0, draw(&Sampling::new()));
+        return (lend(class, 1).0, if draws { drawn_anew(bytes) } else { 0 });
     };
-    let rate = draw(&entered.cache.sampling);
+    let rate = if draws { entered.cache.sampling.draw(bytes) } else { 0 };
     let block = entered.pop(class);
     if !block.is_null() {
         entered.count_allocated(class);
@@ -42,8 +42,21 @@ pub fn alloc_drawn(class: usize, draws: bool) -> (*mut Block, usize) {
 #[cfg(not(loom))]
 pub fn draw(bytes: usize) -> usize {
     let entered = Cache::enter();
-    // Of a new state nothing is known, but exponential distances have no memory.
-    entered.map_or_else(|| Sampling::new().draw(bytes), |it| it.cache.sampling.draw(bytes))
+    entered.map_or_else(|| drawn_anew(bytes), |it| it.cache.sampling.draw(bytes))
+}
+
+/// Whether no sample lies in a block of `bytes` that comes from elsewhere: then they are passed.
+#[cfg(not(loom))]
+pub fn passes(bytes: usize) -> bool {
+    Cache::enter().is_some_and(|it| it.cache.sampling.passes(bytes as u64))
+}
+
+/// The same as [`draw`] where no cache can be had. Of a new state nothing is known, but exponential distances have no
+/// memory.
+#[cold]
+#[inline(never)]
+fn drawn_anew(bytes: usize) -> usize {
+    Sampling::new().draw(bytes)
 }
 
 /// A block from the shared arena, null if memory is out; a list of up to `want - 1` more, and how many those are.

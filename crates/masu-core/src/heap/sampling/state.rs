@@ -152,8 +152,15 @@ impl Sampling {
     }
 
     /// The same. Returns the rate at which the block was drawn, 0 if it was not.
+    #[inline(never)]
     pub fn draw(&self, size: usize) -> usize {
-        if self.passes(size as u64) || !self.throw(size) || self.session.get() == 0 {
+        if self.passes(size as u64) { 0 } else { self.draw_if_thrown(size) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn draw_if_thrown(&self, size: usize) -> usize {
+        if !self.throw(size) || self.session.get() == 0 {
             return 0;
         }
         let rate = self.rate_at(self.pace.step());

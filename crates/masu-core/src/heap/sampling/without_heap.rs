@@ -33,6 +33,12 @@ pub fn draw(usable: usize) -> usize {
     if processor_cache::serves_current() && !starts_muted() { alloc::draw(usable) } else { 0 }
 }
 
+/// Whether the calling thread is one of these, and no sample lies in a block of `bytes`: then they are passed.
+#[inline(never)]
+pub fn passes(bytes: usize) -> bool {
+    processor_cache::serves_current() && !starts_muted() && alloc::passes(bytes)
+}
+
 /// The sample's block instead of `p`, for a request that was drawn at this rate; `p` if that is 0.
 ///
 /// # Safety
