@@ -179,15 +179,20 @@ fn under_yama(mut command: Command) -> Command {
     let (load, is, end) = (0x20, 0x15, 0x06);
     let program = [
         filter(load, 0, 0, 0),
-        filter(is, 1, 0, libc::SYS_process_vm_readv as u32),
-        filter(is, 0, 1, libc::SYS_process_vm_writev as u32),
+        filter(is, 5, 0, libc::SYS_process_vm_readv as u32),
+        filter(is, 4, 0, libc::SYS_process_vm_writev as u32),
+        filter(is, 1, 0, libc::SYS_pread64 as u32),
+        filter(is, 0, 3, libc::SYS_pwrite64 as u32),
+        // The file of its bytes: other files have no 4 GiB. It is the offset's upper half.
+        filter(load, 0, 0, 16 + 3 * 8 + 4),
+        filter(is, 1, 0, 0),
         filter(end, 0, 0, EPERM),
         filter(end, 0, 0, ALLOW),
     ];
     let refuse = move || {
         let mut program = program;
-        let program = libc::sock_fprog { len: 5, filter: program.as_mut_ptr() };
-        // SAFETY: a filter of five instructions, which the kernel copies.
+        let program = libc::sock_fprog { len: 9, filter: program.as_mut_ptr() };
+        // SAFETY: a filter of nine instructions, which the kernel copies.
         let done = unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
                 && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)

@@ -1,10 +1,11 @@
 //! A process's bytes, and which of its pages are resident.
 
 use std::alloc::{Layout, alloc_zeroed};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use masu_watch::process::memory_id;
@@ -25,10 +26,18 @@ pub struct Memory {
 
 /// The source of its bytes.
 enum Source {
-    /// The running process, with the kernel's information about its pages.
-    Running(File),
+    /// The running process.
+    Running(Running),
     /// Its core file.
     Core(Core),
+}
+
+/// The kernel's files about a running process.
+struct Running {
+    /// Information about its pages.
+    pagemap: File,
+    /// Its bytes, where a filter refuses the call that reads them.
+    bytes: OnceLock<Option<File>>,
 }
 
 /// What is known about a range of pages.
@@ -113,7 +122,8 @@ impl Memory {
             }
         })?;
         let page = rustix::param::page_size() as u64;
-        Ok(Memory { process, id: id.into(), source: Source::Running(pagemap), page })
+        let source = Source::Running(Running { pagemap, bytes: OnceLock::new() });
+        Ok(Memory { process, id: id.into(), source, page })
     }
 
     /// Uses a process's core file.
@@ -130,8 +140,13 @@ impl Memory {
         }
     }
 
-    /// Makes a system call on the process; again, if the thread that showed its memory has ended.
-    fn call(&self, call: impl Fn(i32) -> isize) -> Result<usize, Error> {
+    /// Makes a system call on the process; again, if the thread that showed its memory has ended. Where a filter refuses
+    /// the call, as Docker 20.10's does, it is the file of the process's bytes, for which the kernel demands the same rights.
+    fn call(
+        &self,
+        call: impl Fn(i32) -> isize,
+        through: impl FnOnce(&Running, u32) -> io::Result<usize>,
+    ) -> Result<usize, Error> {
         loop {
             let id = self.id.load(Relaxed);
             if let Ok(n) = usize::try_from(call(id as i32)) {
@@ -141,7 +156,14 @@ impl Memory {
             let is_gone = error.raw_os_error() == Some(libc::ESRCH);
             match is_gone.then(|| memory_id(self.process)).filter(|&other| other != id) {
                 Some(other) => self.id.store(other, Relaxed),
-                None => return Err(self.failed(&error)),
+                None => {
+                    return match (&self.source, error.raw_os_error()) {
+                        (Source::Running(running), Some(libc::EPERM | libc::ENOSYS)) => {
+                            through(running, id).map_err(|error| self.failed(&error))
+                        }
+                        _ => Err(self.failed(&error)),
+                    };
+                }
             }
         }
     }
@@ -171,7 +193,9 @@ impl Memory {
             let read = |id| unsafe {
                 libc::process_vm_readv(id, &raw const local, 1, &raw const remote, 1, 0)
             };
-            match self.call(read)? {
+            let through =
+                |running: &Running, id| running.read(id, here, at.wrapping_add(done as u64));
+            match self.call(read, through)? {
                 0 => return Err(Error::Damaged(self.process)),
                 n => done += n,
             }
@@ -205,7 +229,8 @@ impl Memory {
         let write = |id| unsafe {
             libc::process_vm_writev(id, &raw const local, 1, &raw const remote, 1, 0)
         };
-        if self.call(write)? == N { Ok(()) } else { Err(Error::Damaged(self.process)) }
+        let through = |_: &Running, id| written(id, &word, at);
+        if self.call(write, through)? == N { Ok(()) } else { Err(Error::Damaged(self.process)) }
     }
 
     /// Reads a number of `N` bytes.
@@ -266,7 +291,7 @@ impl Memory {
         let end = end.checked_next_multiple_of(self.page).ok_or(Error::Damaged(self.process))?;
         let start = start / self.page * self.page;
         let pagemap = match &self.source {
-            Source::Running(pagemap) => pagemap,
+            Source::Running(running) => &running.pagemap,
             Source::Core(core) => {
                 let pages = core.pages(start, end, self.page);
                 return pages.map_err(|_| Error::Damaged(self.process));
@@ -279,6 +304,24 @@ impl Memory {
             _ => Err(self.failed(&error)),
         })
     }
+}
+
+impl Running {
+    /// Reads bytes by the file, which is opened once.
+    fn read(&self, id: u32, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+        let file = self.bytes.get_or_init(|| File::open(format!("/proc/{id}/mem")).ok());
+        let file = file.as_ref().ok_or_else(|| io::Error::from_raw_os_error(libc::EACCES));
+        match file?.read_at(bytes, at)? {
+            // The process has ended.
+            0 => Err(io::Error::from_raw_os_error(libc::EIO)),
+            n => Ok(n),
+        }
+    }
+}
+
+/// Writes bytes by the file. Only who may write to the process may open it so.
+fn written(id: u32, bytes: &[u8], at: u64) -> io::Result<usize> {
+    OpenOptions::new().write(true).open(format!("/proc/{id}/mem"))?.write_at(bytes, at)
 }
 
 /// Uses `PAGEMAP_SCAN`, which the kernel has since 6.7.
@@ -355,7 +398,9 @@ mod tests {
     #[test]
     fn pages_are_seen_alike_both_ways() {
         let memory = Memory::of(std::process::id()).expect("ourselves");
-        let Source::Running(pagemap) = &memory.source else { unreachable!("we run") };
+        let Source::Running(Running { pagemap, .. }) = &memory.source else {
+            unreachable!("we run")
+        };
         const PAGES: u64 = 64;
         let len = PAGES * memory.page;
         // SAFETY: fresh memory, at an address that the kernel chooses.
