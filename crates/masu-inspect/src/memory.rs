@@ -36,7 +36,7 @@ enum Source {
 struct Running {
     /// Information about its pages.
     pagemap: File,
-    /// Its bytes, where a filter refuses the call that reads them.
+    /// Its memory, where a filter refuses the call that reads it.
     bytes: OnceLock<Option<File>>,
 }
 
@@ -141,7 +141,8 @@ impl Memory {
     }
 
     /// Makes a system call on the process; again, if the thread that showed its memory has ended. Where a filter refuses
-    /// the call, as Docker 20.10's does, it is the file of the process's bytes, for which the kernel demands the same rights.
+    /// the call, as Docker 20.10's does, the file of the process's memory serves instead; the kernel demands the same
+    /// rights for it.
     fn call(
         &self,
         call: impl Fn(i32) -> isize,
@@ -307,7 +308,7 @@ impl Memory {
 }
 
 impl Running {
-    /// Reads bytes by the file, which is opened once.
+    /// Reads bytes through the file of the process's memory, which is opened once.
     fn read(&self, id: u32, bytes: &mut [u8], at: u64) -> io::Result<usize> {
         let file = self.bytes.get_or_init(|| File::open(format!("/proc/{id}/mem")).ok());
         let file = file.as_ref().ok_or_else(|| io::Error::from_raw_os_error(libc::EACCES));
@@ -319,7 +320,7 @@ impl Running {
     }
 }
 
-/// Writes bytes by the file. Only who may write to the process may open it so.
+/// Writes bytes through the file of the process's memory.
 fn written(id: u32, bytes: &[u8], at: u64) -> io::Result<usize> {
     OpenOptions::new().write(true).open(format!("/proc/{id}/mem"))?.write_at(bytes, at)
 }
