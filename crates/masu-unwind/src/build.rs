@@ -34,21 +34,22 @@ pub fn of(module: &Module, frames: u32) -> u64 {
 /// Returns the hash of the note at an offset in the first page, if it is a build ID.
 #[inline(always)]
 fn hash_at(module: &Module, offset: usize) -> Option<u64> {
-    const NT_GNU_BUILD_ID: u32 = 3;
+    const NT_GNU_BUILD_ID: u64 = 3;
+    /// The kind, and the name.
+    const IS_ID: u64 = NT_GNU_BUILD_ID | (u32::from_le_bytes(*b"GNU\0") as u64) << 32;
     let mut at = module.first_page();
     at.split(offset)?;
-    let (name, length, kind) = (at.u32()?, at.u32()?, at.u32()?);
-    let is_id = name == 4 && kind == NT_GNU_BUILD_ID && at.u32()? == u32::from_le_bytes(*b"GNU\0");
+    let (name, length) = (at.u32()?, at.u32()?);
     // Usually twenty bytes, or sixteen; an ID that a user made up may have any length.
-    if is_id { Some(hash(at.split(length as usize)?)) } else { None }
+    if name == 4 && at.u64()? == IS_ID { Some(hash(at.split(length as usize)?)) } else { None }
 }
 
 /// Returns the hash of some bytes; the last few that fill no word are left out.
 #[inline(always)]
 fn hash(mut bytes: Cursor) -> u64 {
     let mut hash = 0u64;
-    while let Some(word) = bytes.u32() {
-        hash = (hash ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    while let Some(word) = bytes.u64().or_else(|| bytes.u32().map(u64::from)) {
+        hash = (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     }
     hash
 }

@@ -9,7 +9,7 @@
 //! 1. only the thread that changed an entry's key to [`BUSY`] writes the entry's words, before it stores the key that
 //!    fits them. So words read between two loads of the same key are that key's.
 
-use crate::cfi::{Rule, WORDS};
+use crate::cfi::{Plain, Rule, WORDS};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Tables.
@@ -17,20 +17,24 @@ const TABLES: u32 = 3;
 /// Entries of the first one, as a power of two. The stacks that allocate have a few hundred return addresses in an
 /// ordinary program.
 const FIRST: u32 = 5;
+/// Entries of a table where a key can be.
+const WAYS: usize = 4;
 /// Entries of all.
 const ENTRIES: usize = start_of(TABLES);
 
 /// The key of an entry that is being written. 0 means an empty entry.
 const BUSY: u64 = 1;
 
+type Words = [AtomicU64; WORDS];
+
 struct Entry {
     key: AtomicU64,
-    words: [AtomicU64; WORDS],
+    words: Words,
 }
 
 /// The rules.
 pub struct Cache {
-    /// Entries that were filled so far. Two threads that fill one of them at once may both count it.
+    /// How often an entry was filled, or filled again: rules that compete for an entry need a longer table, too.
     filled: AtomicUsize,
     entries: [Entry; ENTRIES],
 }
@@ -40,10 +44,8 @@ const fn start_of(table: u32) -> usize {
     (((1 << (3 * table)) - 1) / 7) << FIRST
 }
 
-/// Returns the entries of a table, as a power of two.
-const fn bits_of(table: u32) -> u32 {
-    FIRST + 3 * table
-}
+/// Spreads keys over the entries.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the key of an address in a module, whose tag has no pattern.
 #[inline(always)]
@@ -54,40 +56,42 @@ fn key(pc: usize, module: u64) -> u64 {
 impl Cache {
     /// Returns the table in use: the first one that is less than half full with what all before it have taken.
     #[inline(always)]
-    fn table(&self) -> u32 {
+    fn number(&self) -> u32 {
         let filled = self.filled.load(Ordering::Relaxed);
         let is_full = |table: u32| filled >= (start_of(table) + (start_of(table + 1))) / 2;
         u32::from(is_full(0)) + u32::from(is_full(1))
     }
 
-    /// Returns the two entries of a table where a key can be.
     #[inline(always)]
-    fn entries(&self, table: u32, key: u64) -> Option<(&Entry, &Entry)> {
-        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let first = (mixed >> (u64::BITS - bits_of(table))) as usize;
-        let start = start_of(table);
-        Some((self.entries.get(start + first)?, self.entries.get(start + (first ^ 1))?))
+    fn table(&self, number: u32) -> Table<'_> {
+        let (from, to) = match number {
+            0 => (start_of(0), start_of(1)),
+            1 => (start_of(1), start_of(2)),
+            _ => (start_of(2), start_of(3)),
+        };
+        let entries = self.entries.get(from..to).unwrap_or(&[]);
+        Table { entries, shift: u64::BITS - FIRST - 3 * number }
+    }
+
+    /// The table in use, for several looks.
+    #[inline(always)]
+    pub fn now(&self) -> Table<'_> {
+        self.table(self.number())
     }
 
     /// Writes the rule for an address in a module to `to`. Returns `false` if it is not known.
-    #[inline(always)]
     pub fn get(&self, pc: usize, module: u64, to: &mut [u64; WORDS]) -> bool {
         let key = key(pc, module);
-        let table = self.table();
-        self.find(table, key, to) || self.fetch(table, key, to)
-    }
-
-    #[inline(always)]
-    fn find(&self, table: u32, key: u64, to: &mut [u64; WORDS]) -> bool {
-        let Some((first, second)) = self.entries(table, key) else { return false };
-        first.get(key, to) || second.get(key, to)
-    }
-
-    /// Does the same in the table before, and keeps the rule in this one.
-    #[cold]
-    #[inline(never)]
-    fn fetch(&self, table: u32, key: u64, to: &mut [u64; WORDS]) -> bool {
-        let is_found = table != 0 && self.find(table - 1, key, to);
+        let number = self.number();
+        // Each word in place: a copy by wider loads would wait until all of them are stored.
+        let mut copy = |from: &Words| {
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
+        };
+        if self.table(number).find(key, &mut copy).is_some() {
+            return true;
+        }
+        // The same in the table before; then it is kept in this one.
+        let is_found = number != 0 && self.table(number - 1).find(key, copy).is_some();
         if is_found {
             self.keep(key, to);
         }
@@ -100,30 +104,53 @@ impl Cache {
     }
 
     fn keep(&self, key: u64, words: &[u64; WORDS]) {
-        let Some((first, second)) = self.entries(self.table(), key) else { return };
-        let is_free = |entry: &Entry| entry.key.load(Ordering::Relaxed) == 0;
-        let entry = if is_free(first) { first } else { second };
-        if is_free(entry) {
-            self.filled.fetch_add(1, Ordering::Relaxed);
-        }
+        let table = self.now();
+        let free = |i: usize| table.entry(key, i).filter(|entry| entry.key.load(Ordering::Relaxed) == 0);
+        let other = || table.entry(key, key as usize % WAYS);
+        let Some(entry) = (0..WAYS).find_map(free).or_else(other) else { return };
+        self.filled.fetch_add(1, Ordering::Relaxed);
         entry.put(key, words);
     }
 }
 
-impl Entry {
+/// A table of rules.
+#[derive(Clone, Copy)]
+pub struct Table<'a> {
+    entries: &'a [Entry],
+    shift: u32,
+}
+
+impl<'a> Table<'a> {
+    /// One of the [`WAYS`] entries where a key can be.
     #[inline(always)]
-    fn get(&self, key: u64, to: &mut [u64; WORDS]) -> bool {
-        if self.key.load(Ordering::Acquire) != key || key <= BUSY {
-            return false;
-        }
-        // Each in place: a copy by wider loads would wait until all of them are stored.
-        for (word, from) in to.iter_mut().zip(&self.words) {
-            *word = from.load(Ordering::Relaxed);
-        }
-        fence(Ordering::Acquire);
-        self.key.load(Ordering::Relaxed) == key
+    fn entry(self, key: u64, i: usize) -> Option<&'a Entry> {
+        self.entries.get((key.wrapping_mul(MIX) >> self.shift) as usize ^ i)
     }
 
+    /// What `take` makes of the rule of a key, if it is here. Of what is being written, the result is dropped.
+    #[inline(always)]
+    fn find<T>(self, key: u64, mut take: impl FnMut(&Words) -> T) -> Option<T> {
+        (0..WAYS).filter(|_| key > BUSY).find_map(|i| {
+            let entry = self.entry(key, i)?;
+            if entry.key.load(Ordering::Acquire) != key {
+                return None;
+            }
+            let taken = take(&entry.words);
+            fence(Ordering::Acquire);
+            (entry.key.load(Ordering::Relaxed) == key).then_some(taken)
+        })
+    }
+
+    /// What a plain walk needs of the rule for an address in a module, if it is known.
+    #[inline(always)]
+    pub fn plain(self, pc: usize, module: u64) -> Option<Plain> {
+        self.find(key(pc, module), |words| {
+            Plain::of(|i| words.get(i).map_or(0, |word| word.load(Ordering::Relaxed)))
+        })
+    }
+}
+
+impl Entry {
     /// Does nothing if another thread is writing the entry.
     fn put(&self, key: u64, words: &[u64; WORDS]) {
         let before = self.key.load(Ordering::Relaxed);
@@ -174,7 +201,7 @@ mod tests {
         let (mut tables, mut lost) = (vec![], 0);
         for i in 1..=1000 {
             cache.put(i << 4, 7, &rule(i));
-            let table = cache.table();
+            let table = cache.number();
             if tables.last().is_none_or(|&(last, _)| last != table) {
                 tables.push((table, i));
             }

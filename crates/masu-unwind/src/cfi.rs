@@ -14,6 +14,51 @@
 use crate::memory::Stack;
 use crate::registers::{ABOVE, COUNT, FRAME, Frame, KEPT, RETURN, STACK, unsigned};
 use crate::tables::{Cursor, Entry};
+use core::mem::offset_of;
+
+/// What [`plain`](crate::plain) needs of a rule, if the flag [`PLAIN`] is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plain {
+    /// The rule's first word.
+    first: u64,
+    /// The offset in words of the caller's frame pointer from the CFA, or [`SAME`].
+    pub frame: i16,
+}
+
+impl Plain {
+    /// Where a rule has `frame`.
+    const AT: usize = offset_of!(Rule, kept) + 2 * FRAME;
+
+    /// From the words of a rule, of which it takes two.
+    #[inline(always)]
+    pub fn of(word: impl Fn(usize) -> u64) -> Self {
+        Plain { first: word(0), frame: (word(Self::AT / 8) >> (Self::AT % 8 * 8)) as i16 }
+    }
+
+    /// As in the rule.
+    #[inline(always)]
+    pub fn flags(self) -> u8 {
+        (self.first >> 40) as u8
+    }
+
+    /// Whether the base of the CFA is the frame pointer, rather than the stack pointer.
+    #[inline(always)]
+    pub fn is_by_frame(self) -> bool {
+        (self.first >> 32) as u8 != 0
+    }
+
+    /// As in the rule.
+    #[inline(always)]
+    pub fn offset(self) -> isize {
+        self.first as i32 as isize
+    }
+
+    /// As in the rule.
+    #[inline(always)]
+    pub fn back(self) -> i16 {
+        (self.first >> 48) as i16
+    }
+}
 
 /// How to get from a frame to its caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +89,8 @@ pub const SIGNAL: u8 = 2;
 pub const END: u8 = 4;
 /// The CFA has a form that is not supported. No returned rule has this.
 const UNKNOWN: u8 = 8;
+/// A form that [`plain`](crate::plain) understands.
+pub const PLAIN: u8 = 16;
 /// The register is unchanged.
 pub const SAME: i16 = i16::MIN;
 /// The register's value is unknown. It becomes 0, and a frame that depends on it ends the stack.
@@ -85,6 +132,22 @@ impl Rule {
     pub fn of(words: [u64; WORDS]) -> Self {
         // SAFETY: integers without padding, of the same size.
         unsafe { core::mem::transmute(words) }
+    }
+
+    /// The offset in words of the caller's frame pointer from the CFA, or [`SAME`].
+    fn frame(&self) -> i16 {
+        self.kept.get(FRAME).map_or(SAME, |&at| at)
+    }
+
+    /// Notes whether the rule is plain: there is no caller, or its frame pointer and the CFA follow from the stack pointer
+    /// and the frame pointer, and the return address is in memory.
+    fn note_plain(&mut self) {
+        let is_based = self.base == 0 || self.base == FRAME as u8 + 1;
+        let is_framed = self.frame() != LOST && self.by_frame >> FRAME & 1 == 0;
+        let is_plain = self.flags & (INDIRECT | SIGNAL | UNKNOWN) == 0 && self.back > LOST;
+        if is_based && is_framed && is_plain || self.flags & (SIGNAL | END) == END {
+            self.flags |= PLAIN;
+        }
     }
 
     /// The rule as words.
@@ -232,6 +295,7 @@ pub fn rule(entry: &Entry, pc: usize) -> Option<Rule> {
     if entry.is_signal {
         machine.rule.flags |= SIGNAL;
     }
+    machine.rule.note_plain();
     let is_known = machine.rule.flags & (UNKNOWN | SIGNAL) != UNKNOWN;
     is_known.then_some(machine.rule)
 }

@@ -8,7 +8,7 @@
 use crate::build::Places;
 use crate::cache::Cache;
 use crate::maps::Modules;
-use crate::past::Past;
+use crate::plain::Own;
 use crate::sys;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 pub struct Kept {
     /// Rules.
     pub rules: Cache,
-    /// Stacks.
-    pub past: Past,
+    /// This code's own module.
+    pub own: Own,
     /// Modules.
     pub modules: Modules,
     /// Build IDs.

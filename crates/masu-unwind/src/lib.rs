@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  walk ── registers of this thread                       [registers]
-//!    ├─ a stack that was walked before and is as it was   [past]
+//!    ├─ all frames, if their rules were found before and are of the plainest form   [plain]
 //!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/thread-self/maps: [maps]
 //!         │                                                          told from another build of it: [build]
 //!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
@@ -66,7 +66,7 @@ where_registers_are_known! {
     mod maps;
     mod memory;
     mod module;
-    mod past;
+    mod plain;
     mod registers;
     mod sys;
     mod tables;

@@ -3,7 +3,6 @@
 //! The page of the stack pointer is mapped, and on the first stack so is all that lies above it. Each further page is
 //! checked once per walk before it is read. No other thread unmaps the stack of a running thread.
 
-use crate::past::Seen;
 use crate::sys;
 
 /// No supported kernel has smaller pages. With larger ones a page is checked more than once.
@@ -15,9 +14,7 @@ const FIRST_STACK: usize = 8 << 20;
 /// The part of the stack that is known to be readable.
 pub struct Stack {
     first: usize,
-    end: usize,
-    /// The words read so far.
-    pub seen: Seen,
+    length: usize,
 }
 
 impl Stack {
@@ -26,19 +23,17 @@ impl Stack {
         let first = sp & !(PAGE - 1);
         let top = sys::first_stack();
         let known = if sp < top && top - sp < FIRST_STACK { top & !(PAGE - 1) } else { first };
-        Stack { first, end: known + PAGE, seen: Seen::new() }
+        Stack { first, length: known + PAGE - first }
     }
 
-    /// Returns the word at an address, if it is on the stack or elsewhere in readable memory, and notes it.
+    /// Returns the word at an address, if it is on the stack or elsewhere in readable memory.
     #[inline(never)]
     pub fn word(&mut self, address: usize) -> Option<usize> {
-        let word = self.read(address)?;
-        self.seen.note(address, word);
-        Some(word)
+        self.read(address)
     }
 
-    /// The same without noting it.
-    #[inline]
+    /// The same in line.
+    #[inline(always)]
     pub fn read(&mut self, address: usize) -> Option<usize> {
         if !address.is_multiple_of(8) || !self.has(address) && !self.reach(address) {
             return None;
@@ -60,15 +55,16 @@ impl Stack {
 
     #[inline(always)]
     fn has(&self, address: usize) -> bool {
-        address.wrapping_sub(self.first) < self.end - self.first
+        address.wrapping_sub(self.first) < self.length
     }
 
     /// Whether another address can be read.
     #[cold]
+    #[inline(never)]
     fn reach(&mut self, address: usize) -> bool {
         let is_there = sys::can_be_read(address);
-        if is_there && address & !(PAGE - 1) == self.end {
-            self.end += PAGE;
+        if is_there && address & !(PAGE - 1) == self.first + self.length {
+            self.length += PAGE;
         }
         is_there
     }

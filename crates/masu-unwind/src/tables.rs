@@ -5,8 +5,8 @@
 
 /// Reads successive bytes up to an end.
 ///
-/// Invariant: all of `at..end` can be read as long as the cursor is used: it lies within a segment
-/// of a loaded module.
+/// Invariant: `at` is at most `end`, and all of `at..end` can be read as long as the cursor is used: it lies within a
+/// segment of a loaded module.
 #[derive(Clone, Copy, Debug)]
 pub struct Cursor {
     at: usize,
@@ -25,16 +25,24 @@ impl Cursor {
         Cursor { at: self.at, end: self.end.min(self.at.saturating_add(length)) }
     }
 
+    /// The bytes that have not been read.
+    #[inline(always)]
+    fn left(&self) -> usize {
+        self.end.wrapping_sub(self.at)
+    }
+
     /// Whether everything has been read.
     pub fn is_empty(&self) -> bool {
-        self.at >= self.end
+        self.left() == 0
     }
 
     fn take<T: Copy>(&mut self) -> Option<T> {
-        let next = self.at.checked_add(size_of::<T>()).filter(|&next| next <= self.end)?;
+        if self.left() < size_of::<T>() {
+            return None;
+        }
         // SAFETY: the invariant; any bytes are a valid integer.
         let value = unsafe { (self.at as *const T).read_unaligned() };
-        self.at = next;
+        self.at += size_of::<T>();
         Some(value)
     }
 
@@ -93,9 +101,11 @@ impl Cursor {
 
     /// Splits off the next `length` bytes.
     pub fn split(&mut self, length: usize) -> Option<Cursor> {
-        let end = self.at.checked_add(length).filter(|&end| end <= self.end)?;
-        let part = Cursor { at: self.at, end };
-        self.at = end;
+        if self.left() < length {
+            return None;
+        }
+        let part = Cursor { at: self.at, end: self.at + length };
+        self.at = part.end;
         Some(part)
     }
 

@@ -287,29 +287,6 @@ fn a_stack_that_was_walked_before_is_told_from_another_one() {
         assert_eq!((a.len(), differ), (b.len(), 1), "{a:x?} {b:x?}");
         assert!(i == 0 || a.len() == first[i - 2].len() + 1);
     }
-    // The kept data is used: it yields a stack, and a changed word is noticed.
-    let past = &crate::kept::kept().expect("memory").past;
-    let words = [1usize, 0x4000, 2, 0x5000, 3];
-    let at = |i: usize| words.as_ptr().wrapping_add(i).expose_provenance();
-    let mut seen = crate::past::Seen::new();
-    for (i, &word) in words.iter().enumerate() {
-        seen.note(at(i), word);
-        if i % 2 == 1 {
-            seen.is_frame();
-        }
-    }
-    let key = crate::past::key(at(0) & !15, true);
-    past.put(key, &seen);
-    let mut stack = crate::memory::Stack::at(at(0));
-    let found = past.find(key, &mut stack, &mut room);
-    // SAFETY: that many were written.
-    let found = found.map(|n| unsafe { core::slice::from_raw_parts(room.as_ptr().cast(), n) });
-    assert_eq!(found, Some(&[0x4000usize, 0x5000][..]));
-    assert_eq!(past.find(key ^ 2, &mut stack, &mut room), None);
-    assert_eq!(past.find(key, &mut stack, &mut room[..1]), None);
-    seen.note(at(0), 9);
-    past.put(key, &seen);
-    assert_eq!(past.find(key, &mut stack, &mut room), None);
 }
 
 #[test]

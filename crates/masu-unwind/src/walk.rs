@@ -7,7 +7,7 @@ use crate::epilogue;
 use crate::kept::kept;
 use crate::memory::Stack;
 use crate::module::Module;
-use crate::past;
+use crate::plain;
 use crate::registers::{FRAME, Frame, Registers, signal};
 use crate::tables::Entry;
 use core::hint::black_box;
@@ -39,10 +39,22 @@ fn walk_from<'f>(
     frames: &'f mut [MaybeUninit<usize>],
     outside: bool,
 ) -> &'f [usize] {
+    let n = plain::collect(registers, frames, outside)
+        .unwrap_or_else(|| general(registers, frames, outside));
     // The frame whose registers were taken lasts for the whole walk.
-    let n = black_box(Walk::from(registers).collect(frames, outside)).min(frames.len());
+    let n = black_box(n).min(frames.len());
     // SAFETY: that many have been written.
     unsafe { slice::from_raw_parts(frames.as_ptr().cast(), n) }
+}
+
+/// Writes the frames of any stack, and returns their number.
+#[inline(always)]
+pub fn general(
+    registers: &Registers,
+    frames: &mut [MaybeUninit<usize>],
+    outside: bool,
+) -> usize {
+    Walk::from(registers).collect(frames, outside)
 }
 
 struct Walk {
@@ -63,11 +75,6 @@ impl Walk {
 
     #[inline(never)]
     fn collect(mut self, frames: &mut [MaybeUninit<usize>], outside: bool) -> usize {
-        let place = past::key(self.frame.sp, outside);
-        let past = kept().map(|kept| &kept.past);
-        if let Some(n) = past.and_then(|past| past.find(place, &mut self.stack, frames)) {
-            return n;
-        }
         let mut own = 0..0;
         let mut n = 0;
         // Of addresses without a table, the first is one that code with a table returns to, and the others are as
@@ -90,7 +97,6 @@ impl Walk {
             if self.by_table(place, &mut rule) {
                 unknown = 0;
             } else {
-                self.stack.seen.forget();
                 if let Some(found) = self.by_epilogue() {
                     rule = found;
                 } else {
@@ -108,16 +114,9 @@ impl Walk {
             if n == 0 && own.contains(&pc) {
                 continue;
             }
-            let Some(frame) = frames.get_mut(n) else {
-                self.stack.seen.forget();
-                break;
-            };
-            self.stack.seen.is_frame();
+            let Some(frame) = frames.get_mut(n) else { break };
             frame.write(pc + usize::from(self.exact));
             n += 1;
-        }
-        if let Some(past) = past {
-            past.put(place, &self.stack.seen);
         }
         let doubtful = unknown.saturating_sub(1);
         n.saturating_sub(doubtful)
@@ -132,14 +131,10 @@ impl Walk {
         let (frame, stack) = (&mut self.frame, &mut self.stack);
         self.exact = rule.flags & SIGNAL != 0;
         let stepped = if self.exact {
-            stack.seen.forget();
             signal::interrupted(frame.sp, stack).map(|caller| *frame = caller)
         } else {
             rule.apply(frame, stack)
         };
-        if stepped.is_none() {
-            self.stack.seen.forget();
-        }
         stepped.is_some() && self.frame.pc > 1
     }
 

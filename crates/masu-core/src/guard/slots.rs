@@ -120,8 +120,10 @@ pub fn make(count: usize) -> bool {
     // SAFETY: just mapped, and no other thread knows of it. The page before the records keeps them a mapping of their
     // own: gdb's core files lack the whole of one with guard regions.
     let closed = unsafe {
-        // qemu-user reports success for calls that it does not know.
-        let marks = mem::guard_install(base, len) && !mem::can_be_read(base);
+        // qemu-user reports success for calls that it does not know; and valgrind, that anything can be read, also what
+        // has been marked.
+        let marks = mem::guard_install(base, len)
+            && (!mem::can_be_read(base) || !mem::guard_remove(base, len));
         MARKS.store(marks, Ordering::Relaxed);
         (marks || mem::protect(base, len, false)) && mem::protect(records, page, false)
     };
