@@ -63,6 +63,38 @@ fn the_readmes_figures_are_the_races() {
     assert_eq!(page.len(), 5);
 }
 
+/// What `hardened.md` says of the programs in `security.c` is what their table counts; hardened and debug, chance has a
+/// part in it.
+#[test]
+fn the_security_programs_are_counted_right() {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
+    let (table, page) = (read("tests/mistakes/security.md"), read("docs/hardened.md"));
+    let page = words(&page);
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
+    let of = |name: &str| {
+        let column = names.iter().position(|cell| cell == name).expect(name);
+        let number = |cell: &str| cell.trim_matches('*').parse::<u32>().expect("a number");
+        let all = rows.iter().filter(|row| row[0].starts_with('`'));
+        let sum: u32 = all.map(|row| number(&row[column])).sum();
+        assert_eq!(number(&sums[column]), sum, "{name}");
+        sum
+    };
+    assert!((102..=103).contains(&of("hardened")) && (109..=111).contains(&of("debug")));
+    for said in [
+        format!("Of the {} programs in [mimalloc-bench]", of("programs")),
+        format!("the default stops {}, this policy 102 or 103, `debug` 109 to 111,", of("masu")),
+        format!("and glibc 2.36 {}; hardened_malloc stops {},", of("glibc"), of("hardened_malloc")),
+        format!(
+            "configuration {}, and scudo {} ([table]",
+            of("hardened_malloc-light"),
+            of("scudo")
+        ),
+    ] {
+        assert!(page.contains(&said), "the page does not say: {said}");
+    }
+}
+
 /// What `hardened.md` says of the programs in `outcomes.c` is what their table counts, which another test compares with
 /// their ends.
 #[test]
