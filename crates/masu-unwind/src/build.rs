@@ -21,8 +21,15 @@ pub struct Places([AtomicUsize; PLACES]);
 /// Returns what differs between builds. `frames` is where the module's header says that `.eh_frame` is.
 #[inline(always)]
 pub fn of(module: &Module, frames: u32) -> u64 {
-    let place = kept().and_then(|kept| kept.places.0.get(module.start / FIRST % PLACES));
-    let known = place.map_or(0, |place| place.load(Ordering::Relaxed));
+    let Some(kept) = kept() else { return find(module, frames, None) };
+    let first = module.start / FIRST % PLACES;
+    let mut place = kept.places.0.get(first);
+    let mut known = place.map_or(0, |place| place.load(Ordering::Relaxed));
+    // Two files whose starts fall on the same place have one each.
+    if known != 0 && known & !(FIRST - 1) != module.start {
+        place = kept.places.0.get(first ^ 1);
+        known = place.map_or(0, |place| place.load(Ordering::Relaxed));
+    }
     if known & !(FIRST - 1) == module.start
         && let Some(hash) = hash_at(module, known % FIRST)
     {
@@ -162,5 +169,29 @@ mod tests {
         assert_eq!(file.make(512, &one, 3), builds[0]);
         // Notes of a wrong length lead nowhere.
         file.make(FIRST - 40, &[], 1);
+    }
+
+    /// Otherwise each walk through both would look for their IDs anew.
+    #[test]
+    fn files_that_fall_on_one_place_have_one_each() {
+        let mut files: Vec<File> = (0..2 * PLACES).map(|_| File([0; FIRST])).collect();
+        let places = &kept().expect("memory").places.0;
+        let first_of = |file: &File| file.0.as_ptr().addr() / FIRST % PLACES;
+        // Where no file of the process has its place.
+        let is_free = |&i: &usize| {
+            let first = first_of(&files[i]);
+            [first, first ^ 1].iter().all(|&i| places[i].load(Ordering::Relaxed) == 0)
+        };
+        let at = (0..PLACES).find(is_free).expect("free places");
+        let first = first_of(&files[at]);
+        let mut starts = [at, at + PLACES].map(|i| {
+            files[i].make(512, &[7; 20], 0);
+            files[i].0.as_ptr().addr()
+        });
+        let mut found =
+            [first, first ^ 1].map(|i| places[i].load(Ordering::Relaxed) & !(FIRST - 1));
+        starts.sort();
+        found.sort();
+        assert_eq!(found, starts);
     }
 }
