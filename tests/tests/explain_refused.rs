@@ -191,8 +191,9 @@ fn under_yama(mut command: Command) -> Command {
     ];
     let refuse = move || {
         let mut program = program;
-        let program = libc::sock_fprog { len: 9, filter: program.as_mut_ptr() };
-        // SAFETY: a filter of nine instructions, which the kernel copies.
+        let len = program.len() as u16;
+        let program = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+        // SAFETY: a filter of so many instructions, which the kernel copies.
         let done = unsafe {
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
                 && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)

@@ -23,12 +23,14 @@ pub struct Places([AtomicUsize; PLACES]);
 pub fn of(module: &Module, frames: u32) -> u64 {
     let Some(kept) = kept() else { return find(module, frames, None) };
     let first = module.start / FIRST % PLACES;
-    let mut place = kept.places.0.get(first);
-    let mut known = place.map_or(0, |place| place.load(Ordering::Relaxed));
+    let at = |i: usize| {
+        let place = kept.places.0.get(i);
+        (place, place.map_or(0, |place| place.load(Ordering::Relaxed)))
+    };
+    let (mut place, mut known) = at(first);
     // Two files whose starts fall on the same place have one each.
     if known != 0 && known & !(FIRST - 1) != module.start {
-        place = kept.places.0.get(first ^ 1);
-        known = place.map_or(0, |place| place.load(Ordering::Relaxed));
+        (place, known) = at(first ^ 1);
     }
     if known & !(FIRST - 1) == module.start
         && let Some(hash) = hash_at(module, known % FIRST)

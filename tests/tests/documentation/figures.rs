@@ -63,14 +63,18 @@ fn the_readmes_figures_are_the_races() {
     assert_eq!(page.len(), 5);
 }
 
+/// The rows of a table of mistakes, its head first, and the words of `hardened.md`, which quotes it.
+fn mistakes_and_page(table: &str) -> (Vec<Vec<String>>, String) {
+    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
+    let (table, page) = (read(table), read("docs/hardened.md"));
+    (table.lines().filter(|line| line.starts_with('|')).map(cells).collect(), words(&page))
+}
+
 /// What `hardened.md` says of the programs in `security.c` is what their table counts; hardened and debug, chance has a
 /// part in it.
 #[test]
 fn the_security_programs_are_counted_right() {
-    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
-    let (table, page) = (read("tests/mistakes/security.md"), read("docs/hardened.md"));
-    let page = words(&page);
-    let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let (rows, page) = mistakes_and_page("tests/mistakes/security.md");
     let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
     let of = |name: &str| {
         let column = names.iter().position(|cell| cell == name).expect(name);
@@ -99,10 +103,7 @@ fn the_security_programs_are_counted_right() {
 /// their ends.
 #[test]
 fn the_outcomes_of_mistakes_are_counted_right() {
-    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
-    let (table, page) = (read("tests/mistakes/outcomes.md"), read("docs/hardened.md"));
-    let page = words(&page);
-    let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).map(cells).collect();
+    let (rows, page) = mistakes_and_page("tests/mistakes/outcomes.md");
     let (names, sums) = (&rows[0], rows.last().expect("a row of sums"));
     let programs: Vec<_> = rows.iter().filter(|row| row[0].starts_with('`')).collect();
     assert_eq!(programs.len() + 3, rows.len(), "except the head, a line and the sums");

@@ -118,8 +118,8 @@ pub(in crate::heap) unsafe fn cut(
 }
 
 /// As [`cut`], if they do not pass, for `n` blocks that came from others' spans: one that is handed out, and those of
-/// `rest`. Returns what is left of `rest`, and what is to be given back. It touches only the blocks before a sample: the others' lines are
-/// another processor's.
+/// `rest`. Returns what is left of `rest`, and what is to be given back. It touches only the blocks before a sample: the
+/// others' lines are another processor's.
 ///
 /// # Safety
 /// `rest` must be a list of `n - 1` free blocks that are the calling thread's, and `first` another such block, which

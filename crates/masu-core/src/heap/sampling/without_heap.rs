@@ -30,13 +30,19 @@ pub fn alloc(size: usize) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn draw(usable: usize) -> usize {
-    if processor_cache::serves_current() && !starts_muted() { alloc::draw(usable) } else { 0 }
+    if takes_part() { alloc::draw(usable) } else { 0 }
 }
 
-/// Whether the calling thread is one of these, and no sample lies in a block of `bytes`: then they are passed.
+/// Whether the calling thread takes part, and no sample lies in a block of `bytes`: then they are passed.
 #[inline(never)]
 pub fn passes(bytes: usize) -> bool {
-    processor_cache::serves_current() && !starts_muted() && alloc::passes(bytes)
+    takes_part() && alloc::passes(bytes)
+}
+
+/// Whether the calling thread is one of these, and takes part in profiles.
+#[inline(always)]
+fn takes_part() -> bool {
+    processor_cache::serves_current() && !starts_muted()
 }
 
 /// The sample's block instead of `p`, for a request that was drawn at this rate; `p` if that is 0.
