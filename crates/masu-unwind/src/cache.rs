@@ -1,7 +1,7 @@
 //! Rules found earlier, by return address.
 //!
-//! There are three tables, each eight times as long as the one before. One that is half full is followed by the next,
-//! which fetches from it what is asked for again: so a short profile touches few pages.
+//! There are three tables, each longer than the one before. One that is three quarters full is followed by the next, which
+//! fetches from it what is asked for again: so a short profile touches few pages.
 //!
 //! Any thread reads, without waiting and without a lock; a rule that is being written counts as absent.
 //!
@@ -12,15 +12,15 @@
 use crate::cfi::{Plain, Rule, WORDS};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Tables.
-const TABLES: u32 = 3;
-/// Entries of the first one, as a power of two. The stacks that allocate have a few hundred return addresses in an
-/// ordinary program.
-const FIRST: u32 = 5;
+/// Entries of each table, less one. The stacks that allocate have a few hundred return addresses in an ordinary program,
+/// and forty in one of a few milliseconds.
+const MASKS: [usize; 3] = [63, 511, 2047];
+/// Entries of the tables before the last one: of those before another one, by its mask.
+const BEFORE: usize = MASKS[0] + 1 + MASKS[1] + 1;
 /// Entries of a table where a key can be.
 const WAYS: usize = 4;
 /// Entries of all.
-const ENTRIES: usize = start_of(TABLES);
+const ENTRIES: usize = start_of(MASKS[2]) + MASKS[2] + 1;
 
 /// The key of an entry that is being written. 0 means an empty entry.
 const BUSY: u64 = 1;
@@ -33,16 +33,18 @@ struct Entry {
 }
 
 /// The rules.
+#[repr(C)]
 pub struct Cache {
     /// How often an entry was filled, or filled again: rules that compete for an entry need a longer table, too.
     filled: AtomicUsize,
     entries: [Entry; ENTRIES],
 }
 
-/// Returns where a table begins.
-const fn start_of(table: u32) -> usize {
-    (((1 << (3 * table)) - 1) / 7) << FIRST
+/// Returns where the table of a mask begins.
+const fn start_of(mask: usize) -> usize {
+    BEFORE & mask
 }
+const _: () = assert!(start_of(MASKS[0]) == 0 && start_of(MASKS[1]) == 64 && start_of(MASKS[2]) == 64 + 512);
 
 /// Spreads keys over the entries.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -54,44 +56,43 @@ fn key(pc: usize, module: u64) -> u64 {
 }
 
 impl Cache {
-    /// Returns the table in use: the first one that is less than half full with what all before it have taken.
+    /// Returns the mask of the table in use: the first one that is less than three quarters full with what all before it
+    /// have taken.
     #[inline(always)]
-    fn number(&self) -> u32 {
+    fn mask(&self) -> usize {
         let filled = self.filled.load(Ordering::Relaxed);
-        let is_full = |table: u32| filled >= (start_of(table) + (start_of(table + 1))) / 2;
-        u32::from(is_full(0)) + u32::from(is_full(1))
-    }
-
-    #[inline(always)]
-    fn table(&self, number: u32) -> Table<'_> {
-        let (from, to) = match number {
-            0 => (start_of(0), start_of(1)),
-            1 => (start_of(1), start_of(2)),
-            _ => (start_of(2), start_of(3)),
-        };
-        let entries = self.entries.get(from..to).unwrap_or(&[]);
-        Table { entries, shift: u64::BITS - FIRST - 3 * number }
+        let is_full = |mask: usize| filled >= start_of(mask) + (mask + 1) / 4 * 3;
+        let [first, second, third] = MASKS;
+        if !is_full(first) {
+            first
+        } else if !is_full(second) {
+            second
+        } else {
+            third
+        }
     }
 
     /// The table in use, for several looks.
     #[inline(always)]
     pub fn now(&self) -> Table<'_> {
-        self.table(self.number())
+        Table { entries: &self.entries, mask: self.mask() }
     }
 
     /// Writes the rule for an address in a module to `to`. Returns `false` if it is not known.
     pub fn get(&self, pc: usize, module: u64, to: &mut [u64; WORDS]) -> bool {
         let key = key(pc, module);
-        let number = self.number();
+        let now = self.now();
         // Each word in place: a copy by wider loads would wait until all of them are stored.
         let mut copy = |from: &Words| {
             to.iter_mut().zip(from).for_each(|(to, from)| *to = from.load(Ordering::Relaxed));
         };
-        if self.table(number).find(key, &mut copy).is_some() {
+        if now.find(key, &mut copy).is_some() {
             return true;
         }
         // The same in the table before; then it is kept in this one.
-        let is_found = number != 0 && self.table(number - 1).find(key, copy).is_some();
+        let [first, second, third] = MASKS;
+        let before = if now.mask == third { second } else { first };
+        let is_found = now.mask != first && Table { mask: before, ..now }.find(key, copy).is_some();
         if is_found {
             self.keep(key, to);
         }
@@ -116,15 +117,15 @@ impl Cache {
 /// A table of rules.
 #[derive(Clone, Copy)]
 pub struct Table<'a> {
-    entries: &'a [Entry],
-    shift: u32,
+    entries: &'a [Entry; ENTRIES],
+    mask: usize,
 }
 
 impl<'a> Table<'a> {
     /// One of the [`WAYS`] entries where a key can be.
     #[inline(always)]
     fn entry(self, key: u64, i: usize) -> Option<&'a Entry> {
-        self.entries.get((key.wrapping_mul(MIX) >> self.shift) as usize ^ i)
+        self.entries.get(start_of(self.mask) + ((key.wrapping_mul(MIX) >> 48) as usize & self.mask ^ i))
     }
 
     /// What `take` makes of the rule of a key, if it is here. Of what is being written, the result is dropped.
@@ -190,7 +191,6 @@ mod tests {
 
     #[test]
     fn tables_follow_one_another_as_they_fill() {
-        assert_eq!((start_of(1), start_of(2), ENTRIES), (32, 32 + 256, 32 + 256 + 2048));
         // SAFETY: it consists of atomic integers.
         let cache = unsafe { Box::<Cache>::new_zeroed().assume_init() };
         let rule = |i: usize| {
@@ -201,7 +201,7 @@ mod tests {
         let (mut tables, mut lost) = (vec![], 0);
         for i in 1..=1000 {
             cache.put(i << 4, 7, &rule(i));
-            let table = cache.number();
+            let table = MASKS.iter().position(|&mask| mask == cache.mask()).unwrap();
             if tables.last().is_none_or(|&(last, _)| last != table) {
                 tables.push((table, i));
             }
@@ -215,7 +215,7 @@ mod tests {
             }
         }
         assert_eq!(tables.iter().map(|&(table, _)| table).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(tables[1].1 < 32 && tables[2].1 < 300, "{tables:?}");
+        assert!(tables[1].1 < 64 && tables[2].1 < 600, "{tables:?}");
         assert!(lost < 100, "{lost}");
     }
 }

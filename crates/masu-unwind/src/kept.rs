@@ -7,22 +7,24 @@
 
 use crate::build::Places;
 use crate::cache::Cache;
+use crate::lasting::Lasting;
 use crate::maps::Modules;
-use crate::plain::Own;
+
 use crate::sys;
 use core::ptr::with_exposed_provenance;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-/// See above.
+/// See above. What every walk needs comes first, with the rules of a short profile: one page.
+#[repr(C)]
 pub struct Kept {
-    /// Rules.
-    pub rules: Cache,
-    /// This code's own module.
-    pub own: Own,
-    /// Modules.
-    pub modules: Modules,
+    /// Modules that stay.
+    pub lasting: Lasting,
     /// Build IDs.
     pub places: Places,
+    /// Rules.
+    pub rules: Cache,
+    /// Modules where the C library has no list.
+    pub modules: Modules,
 }
 
 /// The mapping's address; 0 before the first walk.
@@ -46,6 +48,8 @@ pub fn kept() -> Option<&'static Kept> {
 fn begin() -> Option<usize> {
     let fresh = sys::map(BYTES)?;
     let at = fresh.expose_provenance();
+    // SAFETY: just mapped, and unknown to any other thread. Written before it is read: one fault.
+    unsafe { fresh.write_volatile(0) };
     match MEMORY.compare_exchange(0, at, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(at),
         Err(first) => {

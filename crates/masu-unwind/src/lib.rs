@@ -6,6 +6,7 @@
 //! ```text
 //!  walk ── registers of this thread                       [registers]
 //!    ├─ all frames, if their rules were found before and are of the plainest form   [plain]
+//!    │    └─ the module of an address, if it stays         [lasting]
 //!    └─ for each frame: the module of its address         [module]   _dl_find_object, else /proc/thread-self/maps: [maps]
 //!         │                                                          told from another build of it: [build]
 //!         ├─ a rule that was found before                 [cache]    in memory mapped at the first walk: [kept]
@@ -63,6 +64,7 @@ where_registers_are_known! {
     #[cfg(target_arch = "x86_64")]
     mod epilogue;
     mod kept;
+    mod lasting;
     mod maps;
     mod memory;
     mod module;

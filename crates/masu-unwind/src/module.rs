@@ -93,13 +93,16 @@ impl Module {
         (self.header as u64).rotate_left(23) ^ words ^ build::of(self, b)
     }
 
-    /// Returns a cursor from an address in one of its segments to that segment's end.
-    #[inline(always)]
-    pub fn segment(&self, address: usize) -> Option<Cursor> {
-        let segment = self.header(PT_LOAD, address, 0)?;
+    /// Returns a cursor from an address in one of its segments to that segment's end. `last` is the segment that the
+    /// last one was in, or an empty range: most are in the same.
+    #[inline(never)]
+    pub fn segment(&self, address: usize, last: &mut Range<usize>) -> Option<Cursor> {
+        if !last.contains(&address) {
+            *last = self.header(PT_LOAD, address, 0)?;
+        }
         // SAFETY: a readable segment of a module that has a frame on this thread's stack, so it stays loaded for the
         // walk.
-        Some(unsafe { Cursor::new(address, segment.end) })
+        Some(unsafe { Cursor::new(address, last.end) })
     }
 
     /// Returns the address of `.eh_frame_hdr` from the program headers; 0 if there is none.
@@ -110,8 +113,7 @@ impl Module {
 
     /// Whether it is a library: it has no entry point.
     pub fn is_library(&self) -> bool {
-        let mut at = self.first_page();
-        at.split(24).and_then(|_| at.u64()) == Some(0)
+        self.word(24) == Some(0)
     }
 
     /// Returns a cursor over its first page, where the file's headers lie.
@@ -125,27 +127,18 @@ impl Module {
     /// that kind. Only those segments count that can be read and contain the address.
     #[inline(never)]
     pub fn header(&self, kind: u32, address: usize, mut skip: usize) -> Option<Range<usize>> {
-        const PF_R: u32 = 4;
-        let first = self.first_page();
-        let mut at = first;
-        if at.u32()? != MAGIC {
+        const PF_R: u64 = 4;
+        if self.word(0)? as u32 != MAGIC {
             return None;
         }
-        at.split(28)?;
-        let offset = at.u64()? as usize;
-        at.split(14)?;
-        let size = usize::from(at.u16()?);
-        let count = usize::from(at.u16()?);
-        let mut table = first;
-        table.split(offset)?;
+        let (mut at, size) = (self.word(32)? as usize, (self.word(48)? >> 48) as usize);
+        let mut count = self.word(56)? as u16;
         let mut bias = None;
-        for _ in 0..count {
-            let mut at = table.split(size)?;
-            let (this, flags) = (at.u32()?, at.u32()?);
-            at.split(8)?;
-            let from = at.u64()? as usize;
-            at.split(16)?;
-            let length = at.u64()? as usize;
+        while count != 0 {
+            let (kind_and_flags, from) = (self.word(at)?, self.word(at + 16)? as usize);
+            let length = self.word(at + 40)? as usize;
+            (at, count) = (at + size, count - 1);
+            let (this, flags) = (kind_and_flags as u32, kind_and_flags >> 32);
             if this == PT_LOAD && bias.is_none() {
                 bias = Some(self.start.wrapping_sub(from & !(FIRST - 1)));
             }
@@ -165,5 +158,13 @@ impl Module {
             skip -= 1;
         }
         None
+    }
+
+    /// Returns the eight bytes at an offset in its first page, if they are on it.
+    #[inline(always)]
+    fn word(&self, offset: usize) -> Option<u64> {
+        // SAFETY: as in `first_page`.
+        (offset <= FIRST - 8)
+            .then(|| unsafe { ((self.start + offset) as *const u64).read_unaligned() })
     }
 }

@@ -6,46 +6,8 @@
 use crate::cfi::{END, PLAIN, SAME};
 use crate::kept::kept;
 use crate::memory::Stack;
-use crate::module::Module;
 use crate::registers::{FRAME, Registers, unsigned};
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
-/// The module of this code, which stays as long as what it keeps. All zero: not known yet.
-pub struct Own {
-    from: AtomicUsize,
-    /// Stored last, with release.
-    to: AtomicUsize,
-    tag: AtomicU64,
-    /// Where it begins if it is a library, else its end.
-    skipped: AtomicUsize,
-}
-
-impl Own {
-    /// Its code, its tag, and where those of its frames begin that [`walk_outside`](crate::walk_outside) leaves out.
-    #[inline(always)]
-    fn get(&self, place: usize) -> Option<(usize, usize, u64, usize)> {
-        let mut to = self.to.load(Ordering::Acquire);
-        if to == 0 {
-            to = self.find(place)?;
-        }
-        let skipped = self.skipped.load(Ordering::Relaxed);
-        Some((self.from.load(Ordering::Relaxed), to, self.tag.load(Ordering::Relaxed), skipped))
-    }
-
-    /// Notes it, and returns its end. Threads that do so at the same time write the same.
-    #[cold]
-    #[inline(never)]
-    fn find(&self, place: usize) -> Option<usize> {
-        let module = Module::of(place, &mut false)?;
-        let skipped = if module.is_library() { module.start } else { module.end };
-        self.from.store(module.from, Ordering::Relaxed);
-        self.tag.store(module.tag, Ordering::Relaxed);
-        self.skipped.store(skipped, Ordering::Relaxed);
-        self.to.store(module.end, Ordering::Release);
-        Some(module.end)
-    }
-}
 
 /// Writes the frames of a stack, and returns their number, as the general walk would.
 #[inline(never)]
@@ -61,15 +23,14 @@ pub fn collect(
     // Where the frame pointer can be read.
     let mut pointer = registers.kept.as_ptr().wrapping_add(FRAME).addr();
     let mut place = registers.pc;
-    let (mut from, mut to, mut tag, skipped) = kept.own.get(place)?;
-    let own = if outside { skipped..to } else { 0..0 };
+    let (mut module, skipped) = kept.lasting.own(place)?;
+    let own = if outside { skipped..module.end } else { 0..0 };
     let mut n = 0;
     while n < frames.len() {
-        if !(from..to).contains(&place) {
-            let module = Module::of(place, &mut false)?;
-            (from, to, tag) = (module.from, module.end, module.tag);
+        if !module.has(place) {
+            module = kept.lasting.of(place)?;
         }
-        let rule = rules.plain(place, tag)?;
+        let rule = rules.plain(place, module.tag)?;
         if rule.flags() & (PLAIN | END) != PLAIN {
             return (rule.flags() & PLAIN != 0).then_some(n);
         }
@@ -101,7 +62,7 @@ mod tests {
     use crate::walk::general;
     use core::ffi::{c_int, c_void};
     use core::hint::black_box;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     type Both = (Vec<usize>, Option<Vec<usize>>);
 

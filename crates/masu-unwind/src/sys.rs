@@ -73,12 +73,25 @@ pub fn first_stack() -> usize {
 fn find_first_stack(at: &AtomicUsize) -> usize {
     /// Random bytes, which the kernel puts there.
     const AT_RANDOM: usize = 25;
+    let top = auxiliary(AT_RANDOM).max(1);
+    at.store(top, Ordering::Relaxed);
+    top
+}
+
+/// Returns an entry of what the kernel tells a process at its start; 0 if the C library does not say.
+fn auxiliary(entry: usize) -> usize {
     let get = weak!("getauxval");
     // SAFETY: the C library's function, whose signature this is.
     let get = unsafe { transmute::<*const c_void, Option<extern "C" fn(usize) -> usize>>(get) };
-    let top = get.map_or(0, |get| get(AT_RANDOM)).max(1);
-    at.store(top, Ordering::Relaxed);
-    top
+    get.map_or(0, |get| get(entry))
+}
+
+/// Returns addresses of modules that stay for ever: of the program, and of the C library, which this code needs; 0 if
+/// they are not known.
+pub fn lasting() -> [usize; 2] {
+    /// The program's headers.
+    const AT_PHDR: usize = 3;
+    [auxiliary(AT_PHDR), weak!("getauxval") as usize]
 }
 
 /// Returns the calling thread's pointer.

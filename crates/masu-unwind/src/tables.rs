@@ -3,6 +3,8 @@
 //!
 //! Only a [`Cursor`] reads, within one loaded segment of the module.
 
+use crate::module::Module;
+
 /// Reads successive bytes up to an end.
 ///
 /// Invariant: `at` is at most `end`, and all of `at..end` can be read as long as the cursor is used: it lies within a
@@ -146,20 +148,19 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the entry of the function that contains an address. `header` is the segment of `.eh_frame_hdr` from the
-    /// header's start on; `segment` returns the segment of an address of the module, as a cursor from there to its end.
-    pub fn find(
-        pc: usize,
-        header: Cursor,
-        segment: impl Fn(usize) -> Option<Cursor>,
-    ) -> Option<Self> {
-        let place = search(pc, header)?;
-        let entry = Entry::read(segment(place)?, &segment)?;
+    /// Returns the entry of the function of a module that contains an address.
+    pub fn of(pc: usize, module: &Module) -> Option<Self> {
+        let mut last = 0..0;
+        let mut segment = |at| module.segment(at, &mut last);
+        let place = search(pc, segment(module.header)?)?;
+        let entry = Entry::read(segment(place)?, segment)?;
         (entry.start <= pc && pc < entry.end).then_some(entry)
     }
 
-    /// Reads the entry that begins at a cursor.
-    fn read(mut at: Cursor, segment: impl Fn(usize) -> Option<Cursor>) -> Option<Self> {
+    /// Reads the entry that begins at a cursor. `segment` returns the segment of an address of the module, as a cursor
+    /// from there to its end.
+    #[inline(always)]
+    fn read(mut at: Cursor, mut segment: impl FnMut(usize) -> Option<Cursor>) -> Option<Self> {
         let mut own = sized(&mut at)?;
         let here = own.at;
         let back = own.u32()? as usize;

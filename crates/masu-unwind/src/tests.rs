@@ -124,8 +124,7 @@ fn every_row_is_what_gimli_reads() {
             let at = start + fde.initial_address() as usize;
             let module = Module::of(at, &mut true).unwrap_or_else(|| panic!("{path} has {at:x}"));
             assert_eq!(module.start, start, "{path}");
-            let header = module.segment(module.header).expect("a header");
-            let ours = Entry::find(at, header, |at| module.segment(at));
+            let ours = Entry::of(at, &module);
             let ours = ours.unwrap_or_else(|| panic!("{path}: no entry for {at:x}"));
             assert_eq!(ours.is_signal, fde.is_signal_trampoline());
             let mut table = fde.rows(&frames, &bases, &mut context).expect("readable");

@@ -173,7 +173,7 @@ impl Walk {
 #[cold]
 #[inline(never)]
 fn find_rule(rules: &Cache, module: &Module, place: usize, to: &mut Rule) -> Option<()> {
-    let entry = Entry::find(place, module.segment(module.header)?, |at| module.segment(at))?;
+    let entry = Entry::of(place, module)?;
     let rule = cfi::rule(&entry, place)?;
     rules.put(place, module.tag, &rule);
     *to = rule;
