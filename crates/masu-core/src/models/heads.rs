@@ -31,9 +31,9 @@ impl Profile {
     }
 
     fn grow(&self, hashes: &[usize]) {
-        self.heads.grow(|head| {
+        self.heads.grow(|next| {
             for &hash in hashes {
-                self.at[head(hash)].store(hash as u32, Ordering::Relaxed);
+                self.at[next.of(hash)].store(hash as u32, Ordering::Relaxed);
             }
         });
     }

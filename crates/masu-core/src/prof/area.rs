@@ -2,19 +2,19 @@
 //! are written.
 //!
 //! ```text
-//!  heads: a word for each value of an address's hash │ stacks' heads │ records │ blocks freed │ sites
+//!  heads: a word for each value of an address's hash │ records │ blocks freed │ stacks' heads │ sites
 //! ```
+//!
+//! The heads lie in the reverse order, so that the first of them share a page with the first records, or sites.
 //!
 //! Invariants:
 //! 1. the mapping is never moved or unmapped, so an index that was given out stays valid.
 
 use super::heads;
-use crate::size_class::{LAST_CLASS, SMALL_MAX, exact_class_of, size_of_class};
+use crate::size_class::{LAST_CLASS, SMALL_MAX, UNIT, exact_class_of, size_of_class};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering};
 use crate::sys::{mem, time};
 
-/// Chains of sites.
-pub const SITE_HEADS: usize = 1 << 12;
 /// Most samples alive: at 512 KiB each, half a terabyte.
 pub const RECORDS: usize = 1 << 20;
 /// Blocks of which the end is remembered, if every one is recorded.
@@ -163,10 +163,10 @@ pub const FIRST_SITE: usize = 8;
 pub const PARTS: [usize; 2] = [RECORDS_AT, SITES_AT];
 
 const HEADS_AT: usize = 0;
-const SITE_HEADS_AT: usize = HEADS_AT + heads::ALL * 4;
-const RECORDS_AT: usize = SITE_HEADS_AT + SITE_HEADS * 4;
+const RECORDS_AT: usize = HEADS_AT + heads::ALL * 4;
 const FREED_AT: usize = RECORDS_AT + RECORDS * size_of::<Record>();
-const SITES_AT: usize = FREED_AT + FREED * size_of::<Ended>();
+const SITE_HEADS_AT: usize = (FREED_AT + FREED * size_of::<Ended>()).next_multiple_of(UNIT);
+const SITES_AT: usize = SITE_HEADS_AT + heads::ALL * 4;
 /// Bytes of the mapping.
 pub const LENGTH: usize = SITES_AT + SITE_BYTES;
 
@@ -199,12 +199,14 @@ impl Area {
     #[inline]
     pub fn head(self, number: usize) -> &'static AtomicU32 {
         // SAFETY: invariant 1: inside the mapping; any word is a valid atomic.
-        unsafe { &*((self.0 + HEADS_AT + number.min(heads::ALL - 1) * 4) as *const AtomicU32) }
+        unsafe {
+            &*((self.0 + RECORDS_AT - 4 - number.min(heads::ALL - 1) * 4) as *const AtomicU32)
+        }
     }
 
-    /// The head of a chain of sites: the offset of the first one / 8, or 0. Under the lock.
-    pub fn site_head(self, hash: u64) -> *mut u32 {
-        (self.0 + SITE_HEADS_AT + hash as usize % SITE_HEADS * 4) as *mut u32
+    /// The head of a chain of sites by its number: the offset of the first one / 8, or 0. Under the lock.
+    pub fn site_head(self, number: usize) -> *mut u32 {
+        (self.sites() - 4 - number.min(heads::ALL - 1) * 4) as *mut u32
     }
 
     /// A record. Under the lock.
@@ -222,12 +224,19 @@ impl Area {
         (self.sites() + at as usize * 8 % SITE_BYTES) as *mut Site
     }
 
+    /// Writes the bytes before the first site. Under the lock.
+    pub fn begin_sites(self) {
+        // SAFETY: invariant 1: inside the mapping, and no site's.
+        unsafe { (self.sites() as *mut u64).write_volatile(0) }
+    }
+
     /// Where the sites begin.
     pub fn sites(self) -> usize {
         self.0 + SITES_AT
     }
 
-    /// Where the heads begin, and how long they are with the records, for clearing them.
+    /// Where the heads begin, and how long all are with the records, for clearing them. The page on which the last ones
+    /// lie may be cleared as a whole.
     pub fn tables(self) -> (usize, usize) {
         (self.0, SITES_AT)
     }

@@ -2,7 +2,8 @@
 
 use super::area::{Amount, Area, FIRST_SITE, Record, Site};
 use super::names::number_of;
-use super::table::{copy_sites, frames_of, live, most_bytes_of_sites, used_records};
+use super::sites::{frames_of, most_bytes};
+use super::table::{copy_sites, live, used_records};
 use crate::sys::mem;
 use core::cell::Cell;
 
@@ -36,7 +37,7 @@ impl Copy {
     pub fn of_all(by_thread: bool) -> Option<Copy> {
         let area = Area::get()?;
         let only = number_of(0);
-        let most = most_bytes_of_sites();
+        let most = most_bytes();
         // A part for each sample, also for some that are drawn from now on, and as many for the sums.
         let room = if by_thread { 2 * used_records() + 4096 } else { 0 };
         let length = most + room * size_of::<Part>();
@@ -111,7 +112,7 @@ impl Copy {
                 return None;
             }
             let site = (self.start + offset) as *const Site;
-            // SAFETY: invariant 3 of `prof::table`: sites lie one behind the other, each with its frames, up to `end`.
+            // SAFETY: invariant 1 of `prof::sites`: sites lie one behind the other, each with its frames, up to `end`.
             offset += size_of::<Site>() + unsafe { frames_of(site) }.len() * 8;
             Some(site)
         })

@@ -6,6 +6,7 @@
 
 use super::area::{self, Area, Ended, Record};
 use super::names::{calling_thread, number_of};
+use super::sites::{self, site_of};
 use super::table::{self, Drawn, Origin};
 use crate::features;
 use crate::stack;
@@ -46,9 +47,9 @@ pub fn site_here(size: usize) -> Option<(u32, u64)> {
     let frames = stack::walk(&mut room);
     let area = Area::get()?;
     let _table = table::Changing::enter()?;
-    // SAFETY: under the lock a site is whole (invariant 3 of `prof::table`).
+    // SAFETY: under the lock a site is whole (invariant 2 of `prof::sites`).
     unsafe {
-        let site = table::site_of(area, frames, area::kind_of(size.max(1)))?;
+        let site = site_of(area, frames, area::kind_of(size.max(1)))?;
         Some((site, (*area.site(site)).samples))
     }
 }
@@ -92,7 +93,7 @@ fn end(area: Area, take: impl FnOnce(&table::Changing) -> Option<Record>, later:
     let Some(block) = take(&table) else { return };
     // SAFETY: under the lock; invariant 1 of `prof::area`.
     unsafe {
-        let site = table::site_of(area, frames, FREES).unwrap_or(0);
+        let site = site_of(area, frames, FREES).unwrap_or(0);
         let number = ENDED.load(Ordering::Relaxed);
         area.ended(number).write(Ended { block, site, thread });
         ENDED.store(number + 1, Ordering::Release);
@@ -174,9 +175,9 @@ pub fn known(address: usize) -> Option<Known> {
 /// The return addresses of an event's stack, innermost first.
 pub fn frames_of(event: Event) -> &'static [usize] {
     let Some(area) = Area::get().filter(|_| event.site != 0) else { return &[] };
-    // SAFETY: invariant 3 of `prof::table`: it was a site when the event was recorded, and no site goes away while
+    // SAFETY: invariant 2 of `prof::sites`: it was a site when the event was recorded, and no site goes away while
     // every block is recorded.
-    unsafe { table::frames_of(area.site(event.site)) }
+    unsafe { sites::frames_of(area.site(event.site)) }
 }
 
 #[cfg(test)]

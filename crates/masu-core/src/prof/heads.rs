@@ -1,6 +1,7 @@
-//! Chains of records by their addresses: only as many as the records need, so that a short profile touches few pages.
+//! Heads of chains: only as many as what they lead to needs, so that a short profile touches few pages. Records have
+//! chains by their addresses, and sites by their hashes.
 //!
-//! There are four tables of heads, each four times as long as the one before. A table that gets full is replaced by
+//! There are five tables of heads, each four times as long as the one before. A table that gets full is replaced by
 //! the next one, under the lock, and stays as it is.
 //!
 //! A thread that frees a block reads one head without the lock: 0 means that the block has no record. It cannot miss
@@ -14,21 +15,22 @@
 
 use crate::sync::{AtomicU32, AtomicUsize, Ordering, const_unless_loom};
 
-/// Tables.
-const TABLES: usize = 4;
-/// Heads of the first one, as a power of two: a page.
-const FIRST: u32 = if cfg!(loom) { 0 } else { 10 };
+/// Heads of the first table: a quarter of a page.
+const FIRST: usize = if cfg!(loom) { 1 } else { 256 };
+/// Heads of the last one, less one.
+const LAST: usize = if cfg!(loom) { 3 } else { (1 << 16) - 1 };
 /// Heads of all.
-pub const ALL: usize = start_of(TABLES);
+pub const ALL: usize = start_of(LAST) + LAST + 1;
 /// Heads for each record: one free in this many takes the lock in vain.
 const SPARSE: usize = 16;
 
-/// Where a table begins.
-const fn start_of(table: usize) -> usize {
-    (((1 << (2 * table)) - 1) / 3) << FIRST
+/// Where the table of this mask begins: it has one head more, and the tables before it a quarter of that, a sixteenth
+/// and so on.
+const fn start_of(mask: usize) -> usize {
+    (FIRST * 0x5555) & mask
 }
 
-/// Which table is in use.
+/// Which table is in use: the heads of it, less one, but 0 for the first table.
 pub struct Heads(AtomicUsize);
 
 impl Heads {
@@ -39,46 +41,43 @@ impl Heads {
         }
     }
 
-    fn table(&self) -> usize {
-        self.0.load(Ordering::Acquire) % TABLES
+    fn mask(&self) -> usize {
+        self.0.load(Ordering::Acquire) | (FIRST - 1)
     }
 
     /// The number of the head for a hash.
     #[inline]
     pub fn of(&self, hash: usize) -> usize {
-        place(self.table(), hash)
+        let mask = self.mask();
+        start_of(mask) + (hash & mask)
     }
 
     /// Whether that many records need the next table.
     #[inline]
     pub fn are_few(&self, records: usize) -> bool {
-        let table = self.table();
-        table + 1 < TABLES && records * SPARSE > 1 << (2 * table) << FIRST
+        let mask = self.mask();
+        mask < LAST && records * SPARSE > mask + 1
     }
 
-    /// Goes on to the next table. `link` gets a function from a record's hash to the number of its head there. Under
-    /// the lock.
-    pub fn grow(&self, link: impl FnOnce(&dyn Fn(usize) -> usize)) {
-        let next = self.table() + 1;
-        if next < TABLES {
-            link(&|hash| place(next, hash));
+    /// Goes on to the next table, into which `link` enters all. Under the lock.
+    pub fn grow(&self, link: impl FnOnce(&Heads)) {
+        let next = self.mask() * 4 + 3;
+        if next <= LAST {
+            link(&Heads(AtomicUsize::new(next)));
             self.0.store(next, Ordering::Release);
         }
     }
 
     /// Bytes of the tables used so far.
     pub fn bytes(&self) -> usize {
-        start_of(self.table() + 1) * size_of::<AtomicU32>()
+        let mask = self.mask();
+        (start_of(mask) + mask + 1) * size_of::<AtomicU32>()
     }
 
     /// Begins with the first table again: all records are gone, and all heads zero. Under the lock.
     pub fn begin_anew(&self) {
         self.0.store(0, Ordering::Release);
     }
-}
-
-fn place(table: usize, hash: usize) -> usize {
-    start_of(table) + (hash & ((1 << (2 * table) << FIRST) - 1))
 }
 
 #[cfg(all(test, not(loom)))]
@@ -89,18 +88,18 @@ mod tests {
 
     #[test]
     fn tables_lie_one_behind_the_other() {
-        assert_eq!((start_of(0), start_of(1), ALL), (0, 1 << 10, 87_040));
         let heads = Heads::new();
-        for table in 0..TABLES {
-            assert_eq!(heads.table(), table);
-            assert!((0..1 << 20).all(|hash| {
-                let at = heads.of(hash * 7);
-                at >= start_of(table) && at < start_of(table + 1)
-            }));
-            assert_eq!(heads.bytes(), start_of(table + 1) * 4);
+        let (mut start, mut length) = (0, 256);
+        for table in 0..5 {
+            let of = |hash: usize| heads.of(hash * 7);
+            assert!((0..1 << 20).all(|hash| (start..start + length).contains(&of(hash))));
+            assert!((0..length).all(|hash| heads.of(hash) == start + hash));
+            (start, length) = (start + length, length * 4);
+            assert_eq!(heads.bytes(), start * 4);
+            assert_eq!((heads.are_few(length / 4 / 16), heads.are_few(length)), (false, table < 4));
             heads.grow(|_| ());
         }
-        assert_eq!(heads.table(), TABLES - 1);
+        assert_eq!((start, heads.bytes()), (ALL, ALL * 4));
     }
 
     #[test]

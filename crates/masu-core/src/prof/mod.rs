@@ -8,7 +8,7 @@
 //!  heap/sampling ── which request is a sample, and where its block comes from
 //!        │ sample                        │ freed, if any sample is alive
 //!        ▼                               ▼
-//!      prof ── live samples by address, places by stack   [table]   ── dump   [dump, heap_v2]
+//!      prof ── live samples by address [table], places by stack [sites] ── dump [dump, heap_v2]
 //!        └──── the stack, from `stack`
 //! ```
 //!
@@ -32,6 +32,7 @@ pub mod heads;
 mod heap_v2;
 mod names;
 mod peak;
+mod sites;
 mod snapshot;
 pub mod switch;
 mod table;
@@ -57,6 +58,7 @@ pub mod outside {
     pub use super::area::{BASE, FIRST_SITE, LARGE_KINDS, NO_HOME, PARTS};
     pub use super::control::{BEGUN, SWITCH};
     pub use super::peak::{PEAK, TOP};
+    pub use super::sites::SITES;
     pub use super::switch::{Switch, Word, ask};
-    pub use super::table::{CHANGES, DROPPED, SITES, USED};
+    pub use super::table::{CHANGES, DROPPED, USED};
 }

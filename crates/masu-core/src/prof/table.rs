@@ -6,33 +6,23 @@
 //! 1. every record with an address is in that address's chain, and the others are in the list of free ones, or
 //!    were never used.
 //! 2. a site's `live` is the sum over its records; `total` is the sum over all sites.
-//! 3. sites are never moved or removed except by [`clear`], which removes all records first. Each is written whole,
-//!    with its frames behind it, before anything leads to it.
+//! 3. sites are as [`sites`] says; [`clear`](Changing::clear) removes all records before them.
 
-use super::area::{
-    Amount, Area, FIRST_SITE, ONE, PARTS, RECORDS, Record, SITE_BYTES, Site, kind_of, size_of_kind,
-};
-use super::draw::{self, DEFAULT_RATE};
-use super::heads::{self, Heads};
+use super::area::{Area, ONE, RECORDS, Record, kind_of, size_of_kind};
+use super::draw;
+use super::heads::Heads;
 use super::peak;
+use super::sites::{self, SITES, site_of};
 use crate::ledger;
 use crate::lock::{Guard, Lock};
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sys::{mem, time};
-
-/// The deepest stack: the outermost frames of deeper ones are cut off.
-pub const FRAMES: usize = 127;
-/// Most bytes of sites at the default rate; a profile with an n times finer rate may have n times more.
-const SITES_AT_DEFAULT: usize = 3 << 19;
 
 static LOCK: Lock = Lock::new();
 static HEADS: Heads = Heads::new();
 /// Records ever used, and the first free one plus 1. Under the lock, like what follows.
 pub static USED: AtomicUsize = AtomicUsize::new(0);
 static FREE: AtomicUsize = AtomicUsize::new(0);
-/// Where the next site goes, and the most bytes of them.
-pub static SITES: AtomicUsize = AtomicUsize::new(FIRST_SITE);
-static MOST: AtomicUsize = AtomicUsize::new(0);
 /// Samples that could not be kept, because of a fork or the bound on memory.
 pub static DROPPED: AtomicU64 = AtomicU64::new(0);
 /// How often everything was forgotten.
@@ -62,7 +52,7 @@ impl<'a> Changing<'a> {
         for counter in [&USED, &FREE] {
             counter.store(0, Ordering::Relaxed);
         }
-        SITES.store(FIRST_SITE, Ordering::Relaxed);
+        sites::clear();
         CLEARED.fetch_add(1, Ordering::Relaxed);
         DROPPED.store(0, Ordering::Relaxed);
         peak::clear();
@@ -98,8 +88,7 @@ pub fn enter(rate: usize) -> Option<Changing<'static>> {
 }
 
 fn make(_guard: &Guard, rate: usize) -> bool {
-    let finer = (DEFAULT_RATE / rate.max(1)).max(1);
-    MOST.fetch_max(SITES_AT_DEFAULT.saturating_mul(finer).min(SITE_BYTES), Ordering::Relaxed);
+    sites::make_room(rate);
     Area::make().is_some()
 }
 
@@ -148,8 +137,10 @@ pub fn insert(drawn: Drawn, origin: Origin) -> Option<u64> {
     let born = time::now_ms();
     let table = Changing::enter()?;
     end_what_was_left(area, &table);
-    // Takes out a sample whose end found no place.
-    take(area, address, &table);
+    if peak::samples() != 0 {
+        // Takes out a sample whose end found no place.
+        take(area, address, &table);
+    }
     // SAFETY: under the lock; indices come from `new_record` and `site_of`: invariant 1 of `prof::area`.
     unsafe {
         let site = match origin {
@@ -294,9 +285,10 @@ pub fn put_back(record: Record) {
 unsafe fn link(area: Area, index: u32, record: Record) {
     // SAFETY: as the caller says.
     unsafe {
-        let head = head_of(area, record.address);
-        let next = head.load(Ordering::Relaxed);
-        area.record(index).write(Record { next, ..record });
+        let (at, head) = (area.record(index), head_of(area, record.address));
+        // Written before the head is read, which lies on the same page at first: so that has one fault.
+        at.write(record);
+        (*at).next = head.load(Ordering::Relaxed);
         head.store(index + 1, Ordering::Release);
         let s = &mut *area.site(record.site);
         peak::put_aside(s);
@@ -310,12 +302,12 @@ unsafe fn link(area: Area, index: u32, record: Record) {
 /// Enters all records in the next table of heads. Under the lock.
 #[cold]
 fn grow(area: Area) {
-    HEADS.grow(|head| {
+    HEADS.grow(|next| {
         for index in 0..USED.load(Ordering::Relaxed) as u32 {
             // SAFETY: under the lock, and invariant 1 of `prof::area`.
             let record = unsafe { &mut *area.record(index) };
             if record.address != 0 {
-                let head = area.head(head(hash_of(record.address)));
+                let head = area.head(next.of(hash_of(record.address)));
                 record.next = head.load(Ordering::Relaxed);
                 head.store(index + 1, Ordering::Relaxed);
             }
@@ -361,72 +353,12 @@ fn new_record(area: Area) -> Option<u32> {
     })
 }
 
-/// The site of a stack and a kind; the site of no stack if there is no room for more sites. Under the lock.
-///
-/// # Safety
-/// The lock must be held.
-pub(super) unsafe fn site_of(area: Area, frames: &[usize], kind: u16) -> Option<u32> {
-    let depth = frames.len().min(FRAMES);
-    let mut hash = u64::from(kind) | (depth as u64) << 32;
-    for &frame in frames {
-        hash = (hash.rotate_left(5) ^ frame as u64).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-    hash ^= hash >> 29;
-    let head = area.site_head(hash);
-    // SAFETY: under the lock, and invariant 3.
-    unsafe {
-        let mut at = *head;
-        while at != 0 {
-            let s = area.site(at);
-            if (*s).hash == hash && (*s).kind == kind && frames_of(s) == frames {
-                return Some(at);
-            }
-            at = (*s).next;
-        }
-        let offset = SITES.load(Ordering::Relaxed);
-        let end = offset + size_of::<Site>() + depth * 8;
-        // The last 8 KiB are for sites without a stack.
-        let most = MOST.load(Ordering::Relaxed);
-        if end > most - if depth == 0 { 0 } else { 8 << 10 } {
-            return if depth == 0 { None } else { site_of(area, &[], kind) };
-        }
-        SITES.store(end, Ordering::Relaxed);
-        let at = (offset / 8) as u32;
-        let s = area.site(at);
-        s.write(Site {
-            hash,
-            next: *head,
-            depth: depth as u16,
-            kind,
-            samples: 0,
-            squares: 0.0,
-            allocated: Amount::default(),
-            live: Amount::default(),
-            at_peak: Amount::default(),
-            peak: peak::number(),
-            lived: 0,
-        });
-        s.add(1).cast::<usize>().copy_from_nonoverlapping(frames.as_ptr(), depth);
-        *head = at;
-        Some(at)
-    }
-}
-
-/// A site's frames.
-///
-/// # Safety
-/// They must be behind it and must not change.
-pub unsafe fn frames_of<'a>(s: *const Site) -> &'a [usize] {
-    // SAFETY: passed on (invariant 3).
-    unsafe { core::slice::from_raw_parts(s.add(1).cast(), usize::from((*s).depth)) }
-}
-
 /// Bytes of memory that the profile has used.
 #[inline(always)]
 pub fn used_bytes() -> usize {
     let records = USED.load(Ordering::Relaxed) * size_of::<Record>();
-    let tables = HEADS.bytes() + PARTS[0] - heads::ALL * size_of::<AtomicU32>();
-    Area::get().map_or(0, |_| tables + records + SITES.load(Ordering::Relaxed))
+    let tables = HEADS.bytes();
+    Area::get().map_or(0, |_| tables + records + sites::bytes())
 }
 
 /// The lock, for fork.
@@ -468,9 +400,4 @@ pub(super) fn live(area: Area, _: &Changing) -> impl Iterator<Item = &'static Re
 /// Records ever used: as many as can be alive.
 pub(super) fn used_records() -> usize {
     USED.load(Ordering::Relaxed)
-}
-
-/// Most bytes of sites.
-pub(super) fn most_bytes_of_sites() -> usize {
-    MOST.load(Ordering::Relaxed)
 }
