@@ -175,13 +175,14 @@ pub(super) fn soonest(heap: &Heap, s: &Span, class: usize) -> u32 {
     if heap.walks[row(class)].get() <= STEADY_AFTER { u32::from(s.carved) * 2 } else { 1 }
 }
 
-/// Whether a span of the class stays although it is empty.
+/// Whether a span of the class stays although it is empty. A sample is often the only one in its span: the next one has
+/// the same page.
 fn stays(heap: &Heap, s: &Span, class: usize) -> bool {
     let empties = &heap.empties[row(class)];
     if s.carved > 1 && u32::from(s.carved) * s.size() > LITTLE_CARVED {
         return false;
     }
-    let spent = empties.get() == 0;
+    let spent = empties.get() == 0 || bins::has_samples(heap);
     empties.set(empties.get().saturating_sub(1));
     spent
 }

@@ -1,6 +1,7 @@
 //! Where small samples' blocks come from: an arena used for nothing else.
 
 use super::bins::OF_SAMPLES;
+use super::pace::PACED_FROM;
 use crate::guard;
 use crate::heap::arena::{self, Arena, hooked};
 use crate::heap::record::Heap;
@@ -9,6 +10,7 @@ use crate::prof;
 use crate::request::Request;
 use crate::size_class::{class_of, size_of_class};
 use crate::sync::Ordering;
+use crate::tuning::WITHOUT_SPAN;
 use core::ptr::{from_ref, null_mut};
 
 /// That arena, if it is made.
@@ -48,23 +50,31 @@ pub(super) fn keep(heap: Option<&'static Arena>) -> bool {
     true
 }
 
-/// The class in which samples of a class are kept. A span of its own for the few samples of each class would cost at
-/// least a page, and another 64 KiB that the pool has handed out.
-fn shared_class(class: usize) -> usize {
+/// The class in which samples of a class are kept, for a request whose own class has `bytes`. A span of its own for the
+/// few samples of each class would cost at least a page, and another 64 KiB that the pool has handed out.
+fn shared_class(class: usize, rate: usize, bytes: usize) -> usize {
     let size = size_of_class(class);
-    SHARED.iter().find(|&&shared| size <= shared).map_or(class, |&shared| class_of(shared))
+    // A sized free accepts no longer block. Where samples are many, their own spans fill.
+    let most = if rate < PACED_FROM { ALWAYS } else { 2 * bytes + WITHOUT_SPAN };
+    match SHARED.iter().find(|&&shared| size <= shared.into()) {
+        Some(&shared) if usize::from(shared) <= most => class_of(shared.into()),
+        _ => class,
+    }
 }
 
-/// Bytes of blocks in which samples of several classes are kept. A sample wastes at most half a KiB. Buffers that double
-/// rarely have these sizes: a `realloc` to one of them leaves a sample where it is, though it was drawn for a shorter
-/// block and others of its size move.
-const SHARED: [usize; 3] = [224, 448, 896];
+/// Bytes of blocks in which samples of several classes are kept. A sample wastes less than half of its block. Buffers
+/// that double rarely have these sizes: a `realloc` to one of them leaves a sample where it is, though it was drawn for a
+/// shorter block and others of its size move.
+const SHARED: [u16; 5] = [224, 448, 896, 1792, 3584];
+/// The longest one at any rate.
+const ALWAYS: usize = 896;
 
 /// The block of a small sample that was drawn at this rate, or null if there is none, and the sample is lost.
 /// `home`: see [`prof::Sample`].
 pub(super) fn small(request: &Request, class: usize, rate: usize, home: u32) -> *mut u8 {
     let (size, usable) = (request.size, size_of_class(class));
-    let of = if request.may_be_larger() { shared_class(class) } else { class };
+    let of =
+        if request.may_be_larger() { shared_class(class, rate, request.bytes()) } else { class };
     let block = blocks().map_or(null_mut(), |blocks| blocks.alloc_small_or_give_up(of, size));
     if block.is_null() {
         prof::dropped();

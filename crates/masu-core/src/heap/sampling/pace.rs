@@ -50,7 +50,7 @@ const FIRST: u8 = 4;
 /// Samples between two looks at the clock after that.
 const A_LOOK: u8 = 8;
 /// Lower rates, in bytes, are taken as they are: a user who asks for so fine a profile wants it.
-const PACED_FROM: usize = 64 << 10;
+pub const PACED_FROM: usize = 64 << 10;
 /// Most nanoseconds that a thread saves.
 const SAVED: u64 = SAMPLES_SAVED * SAMPLES_APART;
 /// Nanoseconds saved from which on the distance is halved, so that it does not double again soon.
