@@ -25,18 +25,27 @@ const NEAR: usize = 64;
 pub(super) unsafe fn check_around(address: usize, class: usize, spot: Spot) {
     let shape = &ALL[class % CLASSES];
     let (stride, slab) = (shape.stride as usize, spot.slab);
-    let looks_wrong = |slot: usize, at: usize, is_end: bool| {
-        // SAFETY: passed on; slots of the slab, of 32 bytes or more.
-        unsafe { looks_wrong(slab, stride, at, LOOKED_AT, is_end, slab.state(slot).is_live()) }
+    let looks_wrong = |slot: usize, at: usize, len: usize, is_end: bool| {
+        // SAFETY: passed on; slots of the slab, of that many bytes or more.
+        unsafe { looks_wrong(slab, stride, at, len, is_end, slab.state(slot).is_live()) }
     };
-    let behind = spot.slot + 1;
-    if stride < LOOKED_AT
-        || spot.slot == 0
-        || looks_wrong(spot.slot - 1, address - LOOKED_AT, true)
-        || stride <= NEAR
-            && behind < usize::from(shape.slots)
-            && looks_wrong(behind, address + stride, false)
-    {
+    let (slot, slots) = (spot.slot, usize::from(shape.slots));
+    let wrong = if stride < LOOKED_AT {
+        // Two on each side, each all of that is looked at; both ends of a slab are left to the long way.
+        slot.wrapping_sub(2) >= slots - 4
+            || (1..=2).any(|n| {
+                let away = n * stride;
+                looks_wrong(slot - n, address - away, stride, true)
+                    | looks_wrong(slot + n, address + away, stride, false)
+            })
+    } else {
+        slot == 0
+            || looks_wrong(slot - 1, address - LOOKED_AT, LOOKED_AT, true)
+            || stride <= NEAR
+                && slot + 1 < slots
+                && looks_wrong(slot + 1, address + stride, LOOKED_AT, false)
+    };
+    if wrong {
         // SAFETY: passed on.
         unsafe { look_around_at(address) };
     }
@@ -112,13 +121,12 @@ unsafe fn looks_wrong(
 ) -> bool {
     // Loaded after the state: a slab without blocks may have got a new canary.
     let canary = slab.header.canary.get();
+    // Both, because the processor cannot foresee which of them counts.
     // SAFETY: passed on.
-    unsafe {
-        match live {
-            true => is_end && !trailer::is_whole(at + len, canary, stride),
-            false => !trailer::is_zero_now(at, len),
-        }
-    }
+    let (not_zero, not_whole) = unsafe {
+        (trailer::bits_now(at, len), is_end && !trailer::is_whole(at + len, canary, stride))
+    };
+    (if live { u64::from(not_whole) } else { not_zero }) != 0
 }
 
 /// Whether they are not, and not because the slot is changing hands.
@@ -146,7 +154,7 @@ unsafe fn is_whole_before(pool: &Pool, class: usize, spot: Spot) -> bool {
     // SAFETY: invariant 2 of `hardened::pool`, of a slab that was used. No slot holds what is left over.
     unsafe {
         if left_over != 0 {
-            trailer::is_zero_now(end - left_over, left_over)
+            trailer::bits_now(end - left_over, left_over) == 0
         } else {
             let stride = shape.stride as usize;
             shape::is_pages(class)

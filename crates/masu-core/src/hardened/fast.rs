@@ -108,11 +108,10 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     let stride = ALL[class % CLASSES].stride as usize;
     // What is zeroed below, behind loads that are waited for, and with threads behind a locked instruction.
     trailer::fetch_to_write(address);
-    if stride > 128 {
-        // From three lines on the processor sees that the rest follows.
-        trailer::fetch_to_write(address + 64);
-        trailer::fetch_to_write(address + 128);
-    }
+    // From three lines on the processor sees that the rest follows.
+    let last = stride - TRAILER;
+    trailer::fetch_to_write(address + last.min(64));
+    trailer::fetch_to_write(address + last.min(128));
     let hand = cache::at_hand(class, thread).filter(Hand::has_room)?;
     let spot = pool.spot(address, class)?;
     let state = spot.slab.state(spot.slot);
@@ -124,7 +123,7 @@ pub unsafe fn free_at_hand(p: *mut u8, thread: usize) -> Option<usize> {
     unsafe {
         let slack = trailer::slack(address + stride, canary, stride)?;
         let bytes = stride - TRAILER - slack;
-        if !trailer::is_slack_zero(address + stride, slack) {
+        if !trailer::is_slack_zero(address + stride, slack, stride) {
             return None;
         }
         // Before it is zeroed: of two frees at once, the late one changes nothing.

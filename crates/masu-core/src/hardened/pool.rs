@@ -15,7 +15,7 @@
 //!    unless they are guards or of the class of nothing, accessible memory.
 
 use super::place::{self, Place};
-use super::shape::{ALL, CLASSES, EMPTY, Shape};
+use super::shape::{self, ALL, CLASSES, EMPTY, Shape};
 use super::slab::{Drawn, Slab};
 use super::{options, tags, trailer};
 use crate::ledger;
@@ -131,6 +131,13 @@ impl Locked<'_> {
                 return false;
             }
             self.inner.quarantined -= 1;
+            if shape::is_pages(self.class) {
+                let (index, slot) = ((out - 1) >> 8, (out - 1) as usize & 0xff);
+                // The next block had better have lines that are still in the cache, and pages that have memory.
+                if self.keep_at_hand(self.pool.address(index, slot, self.shape)) {
+                    return false;
+                }
+            }
         }
         self.free((out - 1) >> 8, (out - 1) as usize & 0xff)
     }

@@ -34,6 +34,8 @@ pub const MOST_SLOTS: usize = 256;
 /// Most slots that a pool keeps at hand, and most bytes in them.
 pub const MOST_AT_HAND: usize = 256;
 const AT_HAND_BYTES: usize = 32 << 10;
+/// The same of slots of pages, of any length: those that were zeroed last.
+const PAGES_AT_HAND: usize = 4;
 /// The longest slab.
 pub const MOST_SHIFT: u32 = 20;
 
@@ -106,7 +108,7 @@ const fn shape(stride: usize, shift: u32) -> Shape {
     // Slots of pages have a number each that says what was asked for.
     let asked = if stride > SMALL_MAX { slots.next_multiple_of(2) * 4 } else { 0 };
     let metadata = HEADER + slots.next_multiple_of(8) + 8 * words + asked;
-    let at_hand = AT_HAND_BYTES / stride;
+    let at_hand = if stride > SMALL_MAX { PAGES_AT_HAND } else { AT_HAND_BYTES / stride };
     let at_hand = if at_hand > MOST_AT_HAND { MOST_AT_HAND } else { at_hand };
     Shape {
         stride: stride as u32,

@@ -126,9 +126,11 @@ unsafe fn clear_long(at: usize, len: usize) {
 fn each_line(at: usize, len: usize, mut act: impl FnMut(usize)) {
     let (mut from, end) = (at, at + len);
     if len < AT_ONCE {
-        while from < end {
-            act(from);
-            from += LINE_BYTES;
+        if len != 0 {
+            let last = end - LINE_BYTES;
+            act(at);
+            act(last.min(at + LINE_BYTES));
+            act(last);
         }
         return;
     }
@@ -217,7 +219,7 @@ pub unsafe fn is_whole(end: usize, canary: u64, stride: usize) -> bool {
     // Loaded once: the other thread may wipe it meanwhile.
     // SAFETY: passed on.
     let trailer = unsafe { word(end) }.load(Ordering::Relaxed);
-    trailer == 0 || slack_of(trailer, canary, stride).is_some()
+    (trailer == 0) | slack_of(trailer, canary, stride).is_some()
 }
 
 /// Bytes of a line, and of the lines that are checked together.
@@ -251,7 +253,7 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     let end = at + len;
     if len < LINE_BYTES {
         // Two words, or the last bytes of one, if there are any.
-        return is_end_zero(word(at.min(end - 8)) | word(end - 8), len.min(8));
+        return end_of(word(at.min(end - 8)) | word(end - 8), len.min(8)) == 0;
     }
     let line = |from: usize, n: usize| from + n * LINE_BYTES;
     let (mut or, mut from, last) = (LINE, at, end - LINE_BYTES);
@@ -266,12 +268,12 @@ pub unsafe fn is_zero(at: usize, len: usize) -> bool {
     is_zero_line(unsafe { or_of(or, lines) })
 }
 
-/// Whether the last `len` bytes of a word in memory are zero.
+/// The last `len` bytes of a word in memory, as a number.
 #[inline(always)]
-fn is_end_zero(word: u64, len: usize) -> bool {
+fn end_of(word: u64, len: usize) -> u64 {
     // In two steps: all 64 bits may have to go.
     let half = 4 * (8 - len);
-    u64::from_le(word) >> half >> half == 0
+    u64::from_le(word) >> half >> half
 }
 
 /// [`is_zero`] of a slot of `stride` bytes up to its trailer.
@@ -289,22 +291,24 @@ pub unsafe fn is_slot_zero(at: usize, stride: usize) -> bool {
     }
 }
 
-/// [`is_zero`] of the `slack` bytes before the trailer of the slot that ends at `end`: nearly always few.
+/// [`is_zero`] of the `slack` bytes before the trailer of the slot of `stride` bytes that ends at `end`: nearly always
+/// few.
 ///
 /// # Safety
 /// As for [`first_not_zero`], and the slot must be whole lines of 16 bytes.
 #[inline(always)]
-pub unsafe fn is_slack_zero(end: usize, slack: usize) -> bool {
-    let from = end - TRAILER - slack;
+pub unsafe fn is_slack_zero(end: usize, slack: usize, stride: usize) -> bool {
     // SAFETY: passed on; any bytes are a number, or a line.
     unsafe {
-        let word = |at: usize| (at as *const u64).read_unaligned();
-        if slack <= 8 {
-            return is_end_zero(word(end - 2 * TRAILER), slack);
-        }
+        let word = |at: usize| (at as *const u64).read();
         if slack <= LINE_BYTES {
-            return word(from) | word(end - 2 * TRAILER) == 0;
+            // No branch for each word, which the processor could not foresee.
+            let near = slack.min(8);
+            let far = slack - near;
+            let before = (end - 3 * TRAILER).max(end - stride);
+            return end_of(word(end - 2 * TRAILER), near) | end_of(word(before), far) == 0;
         }
+        let from = end - TRAILER - slack;
         let mut or = (from as *const Line).read_unaligned();
         let mut at = (from + LINE_BYTES) & !(LINE_BYTES - 1);
         while at < end - LINE_BYTES {
@@ -411,23 +415,21 @@ pub unsafe fn is_zero_where_resident(at: usize, len: usize) -> bool {
     true
 }
 
-/// Whether 16 or 32 bytes are all zero, although a thread may be writing them.
+/// The bits that are set in one of the words in 16 or 32 bytes, which a thread may be writing.
 ///
 /// # Safety
 /// It must be the engine's memory, and whole words.
-#[inline]
-pub unsafe fn is_zero_now(at: usize, len: usize) -> bool {
+#[inline(always)]
+pub unsafe fn bits_now(at: usize, len: usize) -> u64 {
     debug_assert!(len == 16 || len == 32);
     // SAFETY: passed on; any bytes are a number.
     let word = |n: usize| unsafe { &*((at + n * 8) as *const AtomicU64) }.load(Ordering::Relaxed);
     let first = word(0) | word(1);
-    if len == 16 { first == 0 } else { first | word(2) | word(3) == 0 }
+    if len == 16 { first } else { first | word(2) | word(3) }
 }
 
 /// # Safety
 /// As for [`first_not_zero`].
-#[cold]
-#[inline(never)]
 unsafe fn position(at: usize, len: usize) -> usize {
     // SAFETY: passed on.
     let bytes = unsafe { core::slice::from_raw_parts(at as *const u8, len) };

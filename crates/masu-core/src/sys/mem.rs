@@ -175,6 +175,7 @@ pub unsafe fn map_over(addr: usize, len: usize) -> Result<(), Errno> {
 }
 
 /// Unmaps a range that the engine mapped. Failure leaves it mapped, which is harmless.
+#[inline(never)]
 pub fn unmap(addr: usize, len: usize) {
     try_unmap(addr, len);
 }
@@ -217,6 +218,7 @@ pub unsafe fn move_pages(from: usize, to: usize, len: usize) -> Result<(), Errno
     Ok(())
 }
 
+#[inline(never)]
 fn madvise(addr: usize, len: usize, advice: usize) -> Result<(), Errno> {
     #[cfg(test)]
     if let Some(before) = refusals::before_locked(addr..addr + len)
@@ -439,6 +441,7 @@ pub fn guard_remove(addr: usize, len: usize) -> bool {
 ///
 /// # Safety
 /// The range must belong to the engine. No access to what is inaccessible may follow.
+#[inline(never)]
 pub unsafe fn protect(addr: usize, len: usize, accessible: bool) -> bool {
     let protection = if accessible { PROT_READ_WRITE } else { PROT_NONE };
     // SAFETY: passed on.

@@ -1,6 +1,6 @@
-//! Slots that threads have given back, and that the next threads draw before those of slabs. They stay taken, so that
-//! neither thread touches their slabs' metadata; they count as slots in quarantine, and [`Locked::purge`] gives them
-//! back.
+//! Slots that threads have given back, and of pages those that come out of quarantine: they are drawn before those of
+//! slabs. They stay taken, so that neither thread touches their slabs' metadata; they count as slots in quarantine, and
+//! [`Locked::purge`] gives them back.
 
 use super::Locked;
 use crate::hardened::shape::MOST_AT_HAND as MOST;

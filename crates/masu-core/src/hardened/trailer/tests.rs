@@ -99,7 +99,7 @@ fn every_byte_of_a_slot_and_of_its_slack_is_looked_at_and_no_other() {
             assert!(!unsafe { is_slot_zero(at, stride) }, "{stride} {place}");
             for slack in (0..=room).filter(|slack| slack.abs_diff(room - place) < 40) {
                 // SAFETY: as above.
-                let is_zero = unsafe { is_slack_zero(at + stride, slack) };
+                let is_zero = unsafe { is_slack_zero(at + stride, slack, stride) };
                 assert_eq!(is_zero, place < room - slack, "{stride} {place} {slack}");
             }
             slots.0[16 + place] = 0;
