@@ -36,15 +36,15 @@ pub use record::FIELDS;
 /// The number of a thread without a heap of its own, which has no cache.
 pub const NO_THREAD: usize = usize::MAX;
 
-/// Most bytes of a class that are ready, unless that is fewer than [`LEAST_READY`] slots.
-const READY_BYTES: usize = 8 << 10;
+/// Most bytes of a class that are ready, unless that is fewer than [`LEAST_READY`] slots. It is no quarantine: a thread
+/// without enough takes the pool's lock for each block. Threads share it if there are more than this many for an arena.
+const READY_BYTES: usize = 16 << 10;
+const READY_MORE: usize = 2;
 const LEAST_READY: usize = 2;
-/// A class is served if this many of its slots fit in [`SERVED_BYTES`] bytes.
+/// A class is served if this many of its slots fit in [`SERVED_BYTES`] bytes, which are shared in the same way.
 const LEAST_SERVED: usize = 4;
 const SERVED_BYTES: usize = 16 << 10;
-/// Threads together keep this many times as much of what is ready, which is no quarantine: a thread without enough
-/// takes the pool's lock for each block.
-const READY_MORE: usize = 4;
+const SERVED_MORE: usize = 4;
 /// Caches that are opened at once.
 const STEP: usize = 2;
 
@@ -137,7 +137,7 @@ impl Hand {
 
     /// Decides how much may be in it. Returns `false` if nothing, because its share is too small.
     fn begin(&self, class: usize) -> bool {
-        let is_served = blocks(class, SERVED_BYTES, READY_MORE) >= LEAST_SERVED;
+        let is_served = blocks(class, SERVED_BYTES, SERVED_MORE) >= LEAST_SERVED;
         if is_served {
             let (drawn, queue) = options::quarantine();
             let most = |bytes| if bytes == 0 { 0 } else { blocks(class, bytes, 1).max(1) };
