@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::elf::{Elf, Unreadable};
 use crate::failure::{Failure, REFUSED, USAGE};
-use crate::inside;
 
 /// The file's names: where programs run, and so the one that lasts; in a build, and where programs are linked with it.
 const NAMES: [&str; 2] = ["libmasu.so.0", "libmasu.so"];
@@ -62,7 +61,7 @@ fn absolute(path: &Path, option: &str) -> Result<PathBuf, Failure> {
 
 fn search() -> Result<PathBuf, Failure> {
     let [own, others] = places(env::current_exe().ok().as_deref());
-    choose(&own, inside::file, &others)
+    choose(&own, masu_inside::file, &others)
 }
 
 /// Returns the library of the command's own installation, or the one `inside` it, which is of its version too; otherwise

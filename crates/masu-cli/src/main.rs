@@ -5,7 +5,7 @@
 //!   ├─ run              the steps of `masu run`
 //!   │    ├─ conf        --conf, judged by the engine's own parser
 //!   │    ├─ library     where libmasu.so is, and whether it is an allocator at all
-//!   │    │    └─ inside     the one that `cargo install` built into the command
+//!   │    │    └─ masu_inside  the one that `cargo install` built into the command
 //!   │    ├─ program     PATH, #! lines, env: which file the kernel will load
 //!   │    ├─ launcher    sudo, nice, env …: which command they start, with whose environment
 //!   │    ├─ obstacle    what stands between masu and the program's file
@@ -55,7 +55,6 @@ mod exec;
 mod export;
 mod failure;
 mod hold;
-mod inside;
 mod launcher;
 mod library;
 mod man;

@@ -1,4 +1,7 @@
-//! The library inside the command, where `cargo install` built it: written to a file, which the dynamic loader needs.
+//! The library inside a program, where `cargo install` built it: written to a file, which the dynamic loader needs.
+//!
+//! It is a crate of its own so that cargo builds the library, a minute's longest step, beside the command's last crates
+//! and not after them.
 //!
 //! The file's name contains a sum of its content, so commands of several versions do not collide, and an existing file
 //! is the right one: it gets its name only when it is complete.
@@ -11,7 +14,7 @@ const LIBRARY: Option<&[u8]> = Some(include_bytes!(concat!(env!("OUT_DIR"), "/li
 #[cfg(not(with_library))]
 const LIBRARY: Option<&[u8]> = None;
 
-/// Returns the file, written if necessary; `None` if this command contains no library.
+/// Returns the file, written if necessary; `None` if this program contains no library.
 pub fn file() -> Option<Result<PathBuf, String>> {
     LIBRARY.map(|library| {
         written(library, &directory().ok_or("neither XDG_CACHE_HOME nor HOME is set")?)

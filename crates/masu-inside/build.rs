@@ -1,9 +1,9 @@
-//! Builds libmasu.so into the command, where that stands alone: `cargo install` takes programs and no libraries.
+//! Builds libmasu.so into the program, where that stands alone: `cargo install` takes programs and no libraries.
 //! Among its sources the command has the library beside it, in the same directory, and nothing is done here.
 //!
 //! `library` has the sources, as links that packaging resolves. The compiler is called as cargo would: neither the
-//! engine nor the unwinder has a dependency, and the library none but these two. What the library's own build script
-//! says to the linker is asked of that script.
+//! engine nor the unwinder has a dependency, and the library none but these two, which are compiled to what the optimiser
+//! reads when it links, and no further. What the library's own build script says to the linker is asked of that script.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -26,10 +26,10 @@ fn main() {
     let engine = out.join("libmasu_core.rlib");
     let mut rustc = compiler("masu_core", &core.join("lib.rs"), &out);
     rustc.args(FEATURES.map(|feature| format!("--cfg=feature=\"{feature}\"")));
-    run(rustc.args(["--crate-type=rlib", "-Copt-level=s", "-Cembed-bitcode=yes"]));
+    run(rustc.args(["--crate-type=rlib", "-Copt-level=s", "-Clinker-plugin-lto"]));
     let unwinder = out.join("libmasu_unwind.rlib");
     let mut rustc = compiler("masu_unwind", &here.join("library/masu-unwind/lib.rs"), &out);
-    run(rustc.args(["--crate-type=rlib", "-Copt-level=3", "-Cembed-bitcode=yes"]));
+    run(rustc.args(["--crate-type=rlib", "-Copt-level=3", "-Clinker-plugin-lto"]));
 
     let script = out.join("library-build-script");
     let mut rustc = Command::new(variable("RUSTC"));
