@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use masu_watch::process::memory_id;
+use masu_watch::process::{memory_id, status};
 use rustix::process::geteuid;
 
 /// Why.
@@ -35,8 +35,40 @@ pub enum Error {
 }
 
 /// What root lacks where it may not read a process.
-pub const ROOT: &str = "root needs CAP_SYS_PTRACE in the process's user namespace: start the container with \
-                        --cap-add SYS_PTRACE, or run masu on the host";
+const ROOT: &str = "root needs CAP_SYS_PTRACE in the process's user namespace: start the container with \
+                    --cap-add SYS_PTRACE, or run masu on the host";
+
+/// What keeps root from a process, and what can be done about it.
+pub fn root() -> String {
+    const CAP_SYS_PTRACE: u64 = 1 << 19;
+    let rights = status(std::process::id()).map_or(0, |status| status.capeff);
+    root_confined(apparmor().as_deref(), rights & CAP_SYS_PTRACE != 0)
+}
+
+fn root_confined(profile: Option<&str>, may_trace: bool) -> String {
+    match profile {
+        Some(profile) if may_trace => format!("{}, or run masu on the host", unconfined(profile)),
+        Some(profile) => format!("{ROOT}. {}", unconfined(profile)),
+        None => ROOT.into(),
+    }
+}
+
+fn unconfined(profile: &str) -> String {
+    format!(
+        "AppArmor's profile {profile} may forbid it: start the container with --security-opt apparmor=unconfined"
+    )
+}
+
+/// Returns the AppArmor profile that confines this process, if one does. Kernels before 5.8 have one file for all
+/// security modules.
+fn apparmor() -> Option<String> {
+    let read = |name| fs::read_to_string(format!("/proc/self/attr/{name}")).ok();
+    profile(&read("apparmor/current").or_else(|| read("current"))?)
+}
+
+fn profile(label: &str) -> Option<String> {
+    label.trim_end_matches(['\n', '\0']).strip_suffix(" (enforce)").map(str::to_owned)
+}
 
 impl Error {
     /// Converts the error of an attempt to read the process's memory, made by a caller that may read its mappings.
@@ -78,13 +110,15 @@ impl Error {
                     "`masu doctor -p {process}` says why; `masu run -- COMMAND` starts a program on masu"
                 )
             }
-            Error::Refused(_) if geteuid().is_root() => ROOT.into(),
+            Error::Refused(_) if geteuid().is_root() => root(),
             Error::Refused(_) => {
                 "it is another user's, or has more privileges than you: use sudo masu; start a container \
                  with --cap-add SYS_PTRACE, or run masu on the host"
                     .into()
             }
-            Error::Guarded(_) => guarded(yama().as_deref(), geteuid().is_root()),
+            Error::Guarded(_) => {
+                guarded(yama().as_deref(), geteuid().is_root(), apparmor().as_deref())
+            }
             Error::Version { masu, .. } => format!(
                 "use version {masu} of the command `masu`, which came with that library"
             ),
@@ -97,7 +131,7 @@ impl Error {
 }
 
 /// How to get past what keeps the user's own processes from each other.
-fn guarded(yama: Option<&str>, is_root: bool) -> String {
+fn guarded(yama: Option<&str>, is_root: bool, profile: Option<&str>) -> String {
     let way_out = if is_root { "give root CAP_SYS_PTRACE" } else { "use sudo masu" };
     match yama {
         Some("1") => format!(
@@ -110,10 +144,13 @@ fn guarded(yama: Option<&str>, is_root: bool) -> String {
         Some("3") => "kernel.yama.ptrace_scope is 3, so nobody may until the next boot: \
              `masu run --stats -- COMMAND` prints statistics at the program's exit"
             .into(),
-        _ if is_root => format!("a sandbox or a security module forbids it, or {ROOT}"),
-        _ => "a sandbox or a security module forbids it: use sudo masu; start a container with --cap-add \
-              SYS_PTRACE, or run masu on the host"
-            .into(),
+        _ => match profile {
+            Some(profile) => format!("{}, or run masu on the host", unconfined(profile)),
+            None if is_root => format!("a sandbox or a security module forbids it, or {ROOT}"),
+            None => "a sandbox or a security module forbids it: use sudo masu; start a container with --cap-add \
+                     SYS_PTRACE, or run masu on the host"
+                .into(),
+        },
     }
 }
 
@@ -150,13 +187,37 @@ mod tests {
 
     #[test]
     fn who_is_kept_out_learns_every_way_in() {
-        let scope = |n| guarded(Some(n), false);
+        let scope = |n| guarded(Some(n), false, None);
         for way in ["sudo masu", "observe:1", "MASU_OBSERVE=1", "masu watch -- COMMAND"] {
             assert!(scope("1").contains(way), "{}", scope("1"));
         }
         assert!(scope("2").contains("CAP_SYS_PTRACE") && !scope("2").contains("observe"));
-        assert!(scope("3").contains("nobody") && guarded(None, false).contains("SYS_PTRACE"));
-        assert!([None, Some("1")].iter().all(|&scope| !guarded(scope, true).contains("sudo")));
+        assert!(scope("3").contains("nobody") && guarded(None, false, None).contains("SYS_PTRACE"));
+        assert!(
+            [None, Some("1")].iter().all(|&scope| !guarded(scope, true, None).contains("sudo"))
+        );
+        assert!(guarded(None, true, Some("docker-default")).contains("apparmor=unconfined"));
+    }
+
+    #[test]
+    fn who_is_confined_learns_by_what() {
+        assert_eq!(profile("docker-default (enforce)\n").as_deref(), Some("docker-default"));
+        for label in
+            ["unconfined\n", "docker-default (complain)\n", "system_u:system_r:init_t:s0\0", ""]
+        {
+            assert_eq!(profile(label), None, "{label:?}");
+        }
+        let confined = root_confined(Some("docker-default"), true);
+        assert!(
+            confined.contains("docker-default") && !confined.contains("SYS_PTRACE"),
+            "{confined}"
+        );
+        let both = root_confined(Some("docker-default"), false);
+        assert!(
+            ["--cap-add SYS_PTRACE", "apparmor=unconfined"].iter().all(|way| both.contains(way)),
+            "{both}"
+        );
+        assert_eq!(root_confined(None, true), ROOT);
     }
 
     #[test]

@@ -203,11 +203,11 @@ fn maps(id: u32, root: &Root) -> Result<MemoryMaps, Failure> {
 }
 
 /// Who may read the process.
-fn privileges() -> &'static str {
+fn privileges() -> String {
     if geteuid().is_root() {
-        masu_inspect::error::ROOT
+        masu_inspect::error::root()
     } else {
-        "run this as the process's user, or as root"
+        "run this as the process's user, or as root".into()
     }
 }
 

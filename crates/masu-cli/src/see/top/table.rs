@@ -88,8 +88,8 @@ pub fn left_out(list: &List) -> String {
             "not shown: {} that may not be read; {}",
             list.refused,
             match rustix::process::geteuid().is_root() {
-                true => masu_inspect::error::ROOT,
-                false => "sudo masu top shows all",
+                true => masu_inspect::error::root(),
+                false => "sudo masu top shows all".into(),
             }
         );
     }
