@@ -44,7 +44,8 @@ pub struct Cache {
 const fn start_of(mask: usize) -> usize {
     BEFORE & mask
 }
-const _: () = assert!(start_of(MASKS[0]) == 0 && start_of(MASKS[1]) == 64 && start_of(MASKS[2]) == 64 + 512);
+const _: () =
+    assert!(start_of(MASKS[0]) == 0 && start_of(MASKS[1]) == 64 && start_of(MASKS[2]) == 64 + 512);
 
 /// Spreads keys over the entries.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -106,7 +107,8 @@ impl Cache {
 
     fn keep(&self, key: u64, words: &[u64; WORDS]) {
         let table = self.now();
-        let free = |i: usize| table.entry(key, i).filter(|entry| entry.key.load(Ordering::Relaxed) == 0);
+        let free =
+            |i: usize| table.entry(key, i).filter(|entry| entry.key.load(Ordering::Relaxed) == 0);
         let other = || table.entry(key, key as usize % WAYS);
         let Some(entry) = (0..WAYS).find_map(free).or_else(other) else { return };
         self.filled.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +127,8 @@ impl<'a> Table<'a> {
     /// One of the [`WAYS`] entries where a key can be.
     #[inline(always)]
     fn entry(self, key: u64, i: usize) -> Option<&'a Entry> {
-        self.entries.get(start_of(self.mask) + ((key.wrapping_mul(MIX) >> 48) as usize & self.mask ^ i))
+        self.entries
+            .get(start_of(self.mask) + ((key.wrapping_mul(MIX) >> 48) as usize & self.mask ^ i))
     }
 
     /// What `take` makes of the rule of a key, if it is here. Of what is being written, the result is dropped.

@@ -74,7 +74,10 @@ impl Lasting {
             else {
                 continue;
             };
-            self.skipped.store(if module.is_library() { module.start } else { module.end }, Ordering::Relaxed);
+            self.skipped.store(
+                if module.is_library() { module.start } else { module.end },
+                Ordering::Relaxed,
+            );
             kept.from.store(module.from, Ordering::Relaxed);
             kept.tag.store(module.tag, Ordering::Relaxed);
             kept.end.store(module.end, Ordering::Release);

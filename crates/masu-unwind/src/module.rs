@@ -3,8 +3,8 @@
 //! glibc from 2.35 on answers with `_dl_find_object`, which never waits. Otherwise the kernel supplies the mappings
 //! ([`maps`](crate::maps)). Both give the start of the file in memory; its program headers give the rest.
 
-use crate::{build, maps};
 use crate::tables::Cursor;
+use crate::{build, maps};
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, transmute};
 use core::ops::Range;

@@ -49,11 +49,7 @@ fn walk_from<'f>(
 
 /// Writes the frames of any stack, and returns their number.
 #[inline(always)]
-pub fn general(
-    registers: &Registers,
-    frames: &mut [MaybeUninit<usize>],
-    outside: bool,
-) -> usize {
+pub fn general(registers: &Registers, frames: &mut [MaybeUninit<usize>], outside: bool) -> usize {
     Walk::from(registers).collect(frames, outside)
 }
 

@@ -37,13 +37,15 @@ pub use record::FIELDS;
 pub const NO_THREAD: usize = usize::MAX;
 
 /// Most bytes of a class that are ready, unless that is fewer than [`LEAST_READY`] slots. It is no quarantine: a thread
-/// without enough takes the pool's lock for each block. Threads share it if there are more than this many for an arena.
+/// without enough takes the pool's lock for each block.
 const READY_BYTES: usize = 16 << 10;
+/// Threads for each arena up to which each has as much; more of them share what these would have.
 const READY_MORE: usize = 2;
 const LEAST_READY: usize = 2;
-/// A class is served if this many of its slots fit in [`SERVED_BYTES`] bytes, which are shared in the same way.
+/// A class is served if this many of its slots fit in [`SERVED_BYTES`] bytes.
 const LEAST_SERVED: usize = 4;
 const SERVED_BYTES: usize = 16 << 10;
+/// The same as [`READY_MORE`], for these bytes.
 const SERVED_MORE: usize = 4;
 /// Caches that are opened at once.
 const STEP: usize = 2;
