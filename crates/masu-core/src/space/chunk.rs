@@ -120,8 +120,8 @@ fn unless_slow(make: &mut dyn FnMut() -> bool) -> bool {
 }
 
 /// How long no huge page is requested after one that took this long, in milliseconds of processor time and of the clock:
-/// the kernel had to make room for a slow one. So slow ones take a small part of the time, and one that was slow by chance
-/// costs little.
+/// the kernel had to make room for a slow one, or the host of a virtual machine to provide its memory. So slow ones take
+/// a small part of the time, and one that was slow by chance costs little.
 fn pause(work: u64, took: u64) -> u64 {
     let slow = work > SLOW || took > LONG;
     if slow { (work.max(took) * PAUSE_TIMES).min(LONGEST_PAUSE) } else { 0 }
@@ -150,9 +150,9 @@ const LITTLE: usize = 2 * CHUNK;
 
 /// Until when no huge page is requested, in milliseconds of the clock.
 static SLOW_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Milliseconds of processor time that are too many for a huge page, and milliseconds that are too long: on a busy machine
-/// most of those are other threads'.
-const SLOW: u64 = 20;
+/// Milliseconds of processor time that are too many for a huge page, more than what its small pages would take, and
+/// milliseconds that are too long: on a busy machine most of those are other threads' (`docs/experiments.md`, §6).
+const SLOW: u64 = 2;
 /// See [`SLOW`].
 const LONG: u64 = 200;
 /// The pause after a slow one, in multiples of the time that it took, and the longest, in milliseconds.
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn slow_pages_take_a_small_part_of_the_time() {
         assert_eq!(pause(SLOW, LONG), 0);
-        assert_eq!(pause(SLOW + 1, SLOW + 1), 420);
+        assert_eq!(pause(SLOW + 1, SLOW + 1), 60);
         // Of which other threads had most.
         assert_eq!(pause(1, LONG + 1), 4020);
         assert_eq!(pause(2_000, 2_000), LONGEST_PAUSE);
