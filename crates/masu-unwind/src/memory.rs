@@ -87,6 +87,9 @@ mod tests {
         let all: Vec<_> = maps.lines().filter_map(range).collect();
         let (start, _) = *all.iter().find(|&&(start, end)| start <= top && top < end).unwrap();
         let far = top - FIRST_STACK;
-        assert!(start > far && all.iter().all(|&(from, end)| end <= far || from >= start), "{maps}");
+        assert!(
+            start > far && all.iter().all(|&(from, end)| end <= far || from >= start),
+            "{maps}"
+        );
     }
 }

@@ -29,7 +29,8 @@ fn answer(requests: Receiver<Request>) -> HashMap<u64, Vec<String>> {
 fn ask(from: u64, workers: &[SyncSender<Request>], end: &AtomicBool) {
     let mut state = from;
     while !end.load(Ordering::Relaxed) {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (number, length) = (state >> 48 & 0xfff, 1 + (state >> 40 & 63));
         let words = (0..length).map(|i| "word ".repeat((i % 9 + 1) as usize)).collect();
         workers[(number % 4) as usize].send((number, words)).expect("it works");
