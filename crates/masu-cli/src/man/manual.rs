@@ -42,7 +42,9 @@ fn keys() -> String {
 /// Returns kind, default and meaning of `key` from the documentation's table.
 fn row(key: &str) -> Option<[&'static str; 3]> {
     let start = format!("| `{key}` |");
-    let row = DOCUMENTATION.lines().find_map(|line| line.strip_prefix(&start))?;
+    // Other tables have rows for some of the keys, too.
+    let (_, keys) = DOCUMENTATION.split_once("\n## Keys\n")?;
+    let row = keys.lines().find_map(|line| line.strip_prefix(&start))?;
     let mut cells = row.trim_end_matches('|').split(" |").map(str::trim);
     Some([cells.next()?, cells.next()?, cells.next()?])
 }
@@ -86,6 +88,7 @@ mod tests {
     fn every_key_has_kind_default_and_meaning() {
         let keys = keys();
         assert!(keys.contains("\\fBdecay\\fR, \\fBMASU_DECAY\\fR (time; default \\fB500ms\\fR)\n"));
+        assert!(keys.contains("MASU_HARDENED\\fR (yes or no; default \\fB0\\fR)\n"), "{keys}");
         assert!(!keys.contains("(; default )"), "a key without a row in the documentation: {keys}");
         assert!(keys.lines().all(|line| !line.is_empty()), "{keys}");
     }
