@@ -183,6 +183,13 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+impl Machine {
+    /// Whether its programs have 32 bits.
+    pub fn is_narrow(&self) -> bool {
+        self.bits == 32
+    }
+}
+
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "{}-bit ", self.bits)?;

@@ -135,10 +135,11 @@ fn foreign(elf: &Elf, library: &Library) -> Option<Obstacle> {
     if elf.machine != library.elf.machine {
         let (program, library) = (elf.machine, library.elf.machine);
         let what = format!("is a {program} program, and this masu is {library}");
-        return Some(
-            Obstacle::new("program.machine", Stops, what)
-                .remedy("use a masu built for that machine"),
-        );
+        let remedy = match elf.machine.is_narrow() {
+            true => "build the program for 64 bits: masu has no library for 32",
+            false => "use a masu built for that machine",
+        };
+        return Some(Obstacle::new("program.machine", Stops, what).remedy(remedy));
     }
     if elf.is_musl() && library.elf.is_glibc() {
         let library = library.path.display();

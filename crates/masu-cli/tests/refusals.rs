@@ -50,6 +50,10 @@ fn programs_for_another_machine() {
     fs::write(&narrow, header).unwrap();
     let said = fixture.refused(fixture.run().arg(narrow), 125);
     assert!(said.contains("`narrow` is a 32-bit x86 program, and this masu is 64-bit"), "{said}");
+    assert!(
+        said.contains("\n  build the program for 64 bits: masu has no library for 32\n"),
+        "{said}"
+    );
 }
 
 /// The library under test needs no libc, so it serves musl's programs too; one that needs glibc
