@@ -93,7 +93,7 @@ Exit codes:
   being profiled
   3 more is in use than --most allows
   125 no profile that --most could judge, a process that allocated nothing in the time, or the output could not be
-  written; the code of a program that failed counts for more"
+  written; if the program failed, its own code counts"
 )]
 pub struct Prof {
     /// Average number of bytes between two samples; a smaller number is more precise and costs more [default: 512KiB]

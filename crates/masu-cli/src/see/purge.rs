@@ -26,8 +26,8 @@ const LEAST: Duration = Duration::from_secs(1);
 ///
 /// A process returns free memory by itself after the decay time. This command makes it return the memory now, including
 /// what threads cache: before a measurement, for example, or when memory is short. The process does the work in its
-/// background thread, or in the next malloc or free that takes a slow path; calls that only use the thread's own lists
-/// take none. The process is not stopped and gets no signal.
+/// background thread, or in the next malloc or free that takes a slow path, that is, does more than use the thread's own
+/// lists. The process is not stopped and gets no signal.
 #[derive(Args)]
 #[command(
     override_usage = "masu purge [--wait T] [-p] PID",

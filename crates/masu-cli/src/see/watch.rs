@@ -54,7 +54,7 @@ command ends, since the command may write to the terminal itself.
 Exit codes:
   the command's own, or 128 plus the number of the signal that ended it; 0 with -p, or if --for ended first
   2 with -p: no such process, a process without masu, or one that may not be read
-  125 the charts could not be written; the code of a command that failed counts for more"
+  125 the charts could not be written; if the command failed, its own code counts"
 )]
 pub struct Order {
     /// Follow this process
