@@ -6,26 +6,23 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
-/// All packages, dependencies first.
-const PACKAGES: [&str; 11] = [
-    "masu-core",
-    "masu-elsewhere",
-    "masu-unwind",
-    "masu-profile",
-    "masu",
-    "masu-workloads",
-    "masu-watch",
-    "masu-inspect",
-    "masu-bench",
-    "masu-inside",
-    "masu-cli",
-];
+/// `packaging/crates`, without the network and the flags of this run.
+fn crates() -> Command {
+    let mut crates = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/crates"));
+    crates.env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS");
+    crates
+}
+
+/// The names of all that is published, dependencies first.
+fn packages() -> Vec<String> {
+    common::output(crates().arg("--names")).split_whitespace().map(str::to_owned).collect()
+}
 
 /// `cargo package` of all; returns its output.
 fn package(place: &Path, arguments: &[&str]) -> String {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["package", "--offline", "--allow-dirty"]);
-    cargo.args(PACKAGES.iter().flat_map(|name| ["-p", name]));
+    cargo.args(packages().iter().map(|name| format!("--package={name}")));
     cargo.arg("--target-dir").arg(place).args(arguments);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUSTFLAGS");
     let output = cargo.output().expect("cargo runs");
@@ -38,9 +35,9 @@ fn package(place: &Path, arguments: &[&str]) -> String {
 #[test]
 fn packages_are_made_without_a_warning() {
     let place = common::target().join("packages");
-    let said = package(&place, &["--no-verify"]);
-    assert_eq!(said.matches("Packaged").count(), PACKAGES.len(), "{said}");
-    for name in PACKAGES {
+    let (said, packages) = (package(&place, &["--no-verify"]), packages());
+    assert_eq!(said.matches("Packaged").count(), packages.len(), "{said}");
+    for name in packages {
         let package = place.join(format!("package/{name}-{0}.crate", env!("CARGO_PKG_VERSION")));
         let list = common::output(Command::new("tar").arg("-tzf").arg(package));
         // Links are resolved: those to the library's sources and to the manual's.
@@ -50,7 +47,7 @@ fn packages_are_made_without_a_warning() {
             "library/masu-unwind/lib.rs",
             "library/libmasu/src/lib.rs",
         ];
-        let own = match name {
+        let own = match name.as_str() {
             "masu-inside" => &inside[..],
             "masu-cli" => &["src/main.rs", "src/man/configuration.in"],
             "masu-elsewhere" => &["src/lib.rs", "src/config/mod.rs", "src/text.rs"],
@@ -70,7 +67,7 @@ fn packages_build_on_their_own() {
         return;
     }
     let said = package(&common::target().join("packages-built"), &[]);
-    assert_eq!(said.matches("Verifying").count(), PACKAGES.len(), "{said}");
+    assert_eq!(said.matches("Verifying").count(), packages().len(), "{said}");
 }
 
 /// `cargo install` of the packaged command, in a directory that has nothing else: the command runs a program on the
@@ -84,10 +81,9 @@ fn the_installed_command_has_the_library_inside() {
     let place = common::target().join("packages-installed");
     let (sources, root) = (place.join("sources"), place.join("root"));
     let _ = std::fs::remove_dir_all(&sources);
-    let mut crates = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/crates"));
-    common::output(crates.arg(&sources).env("CARGO_NET_OFFLINE", "true").env_remove("RUSTFLAGS"));
+    common::output(crates().arg(&sources));
     let mut install = Command::new(env!("CARGO"));
-    for name in PACKAGES {
+    for name in packages() {
         // In place of the registry.
         let source = sources.join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
         if name != "masu-cli" {
