@@ -178,10 +178,20 @@ impl Symbols {
 #[cfg(feature = "symbols")]
 fn frame(name: &str, at: Option<&CodeInfo>) -> Frame {
     Frame {
-        name: name.to_owned(),
+        name: readable(name),
         file: at.map(|at| at.to_path().to_string_lossy().into_owned()),
         line: at.and_then(|at| at.line).unwrap_or(0),
     }
+}
+
+/// Returns the name that a mangled one stands for, and any other as it is. Only the prefixes of mangled symbols tell them
+/// from other names: a function of C may be called `w`, which is also how C++ mangles the type `wchar_t`.
+#[cfg(feature = "symbols")]
+fn readable(name: &str) -> String {
+    let rust = || rustc_demangle::try_demangle(name).map(|name| format!("{name:#}")).ok();
+    let cxx = || cpp_demangle::Symbol::new(name).ok().and_then(|name| name.demangle().ok());
+    let is_mangled = ["_Z", "__Z", "_R", "_GLOBAL_"].iter().any(|start| name.starts_with(start));
+    is_mangled.then(|| rust().or_else(cxx)).flatten().unwrap_or_else(|| name.to_owned())
 }
 
 #[cfg(feature = "symbols")]
@@ -217,6 +227,31 @@ mod tests {
     fn at(frames: Vec<u64>, mappings: Vec<Mapping>) -> Profile {
         let places = vec![crate::Place { frames, ..Default::default() }];
         Profile { pid: std::process::id(), places, mappings, ..Profile::default() }
+    }
+
+    // The name is also how C++ mangles the type `wchar_t`.
+    #[cfg(feature = "symbols")]
+    std::arch::global_asm!(".globl w", ".type w, %function", "w: .skip 16", ".size w, 16");
+
+    #[cfg(feature = "symbols")]
+    #[test]
+    fn a_function_of_c_is_no_type_of_cxx() {
+        unsafe extern "C" {
+            fn w();
+        }
+        let mut profile = at(vec![w as *const () as u64 + 1], Vec::new());
+        profile.set_mappings(&std::fs::read_to_string("/proc/self/maps").unwrap());
+        let symbols = Symbols::of(&profile);
+        assert_eq!(symbols.get(profile.places[0].frames[0])[0].name, "w");
+        for (name, shown) in [
+            ("_start", "_start"),
+            ("_Z1wv", "w()"),
+            ("_ZN3one3twoEPKc", "one::two(char const*)"),
+            ("_ZN3one3two17h0123456789abcdefE", "one::two"),
+            ("_RNvC3one3two", "one::two"),
+        ] {
+            assert_eq!(frame(name, None).name, shown);
+        }
     }
 
     #[cfg(feature = "symbols")]
