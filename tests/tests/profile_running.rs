@@ -225,6 +225,31 @@ fn a_process_that_ends_meanwhile_leaves_what_was_read() {
 }
 
 #[test]
+fn a_process_that_executes_another_program_leaves_what_was_read() {
+    if !is_masu() {
+        println!("profiles are masu's");
+        return;
+    }
+    let script = "read x; while [ ${#v} -lt 9999 ]; do v=1234$v; done; read x; exec sleep 60";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).env("LD_PRELOAD", library().expect("masu")).stdin(Stdio::piped());
+    let mut shell = shell.spawn().expect("it runs");
+    until("it runs on masu", || masu_inspect::engines(shell.id()).is_ok());
+    let id = shell.id().to_string();
+    let prof = masu(&["prof", "-p", &id, "--rate", "1KiB", "--for", "60s"]).spawn().expect("built");
+    await_sampling(shell.id());
+    let mut input = shell.stdin.take().expect("a pipe");
+    input.write_all(b"\n").expect("it reads");
+    until("it has samples", || has_samples(shell.id()));
+    sleep(Duration::from_millis(2500));
+    input.write_all(b"\n").expect("it reads");
+    let (code, _, wrong) = told(prof.wait_with_output().expect("it ends"));
+    shell.kill().and_then(|()| shell.wait()).expect("it has not ended before");
+    let why = format!("process {id} has executed another program; this is what was read before");
+    assert!(code == 0 && wrong.contains(&why), "{code}: {wrong}");
+}
+
+#[test]
 fn two_at_once_and_what_the_program_does_itself() {
     if !is_masu() {
         println!("profiles are masu's");

@@ -15,6 +15,8 @@ pub enum Error {
     NoProcess(u32),
     /// It ended while it was read.
     Ended(u32),
+    /// It executed another program while it was read.
+    Replaced(u32),
     /// masu is not in it.
     NoMasu(u32),
     /// It belongs to another user, or has more rights than the caller.
@@ -105,6 +107,7 @@ impl Error {
             Error::Ended(_) => {
                 "`masu watch -- COMMAND` follows a program from its start to its end".into()
             }
+            Error::Replaced(_) => "repeat the command, which then looks at that program".into(),
             Error::NoMasu(process) => {
                 format!(
                     "`masu doctor -p {process}` says why; `masu run -- COMMAND` starts a program on masu"
@@ -164,6 +167,7 @@ impl fmt::Display for Error {
         match self {
             Error::NoProcess(process) => write!(f, "there is no process {process}"),
             Error::Ended(process) => write!(f, "process {process} has ended"),
+            Error::Replaced(process) => write!(f, "process {process} has executed another program"),
             Error::NoMasu(process) => write!(f, "process {process} does not run on masu"),
             Error::Refused(process) | Error::Guarded(process) => {
                 write!(f, "process {process} may not be read")

@@ -140,6 +140,17 @@ impl Memory {
         }
     }
 
+    /// Returns why the memory that was opened is gone, if it is: the process has ended, or has executed another program,
+    /// which has the same ID. The kernel's file is about that memory, and is empty after its end.
+    pub fn end(&self) -> Option<Error> {
+        let Source::Running(running) = &self.source else { return None };
+        let is_gone = matches!(running.pagemap.read_at(&mut [0; 8], 0), Ok(0));
+        is_gone.then(|| match self.failed(&io::Error::from_raw_os_error(libc::EFAULT)) {
+            Error::Damaged(process) => Error::Replaced(process),
+            error => error,
+        })
+    }
+
     /// Makes a system call on the process; again, if the thread that showed its memory has ended. Where a filter refuses
     /// the call, as Docker 20.10's does, the file of the process's memory serves instead; the kernel demands the same
     /// rights for it.
@@ -224,6 +235,8 @@ impl Memory {
         if self.core().is_some() {
             return Err(Error::Ended(self.process));
         }
+        // The address means nothing to another program.
+        self.end().map_or(Ok(()), Err)?;
         let local = libc::iovec { iov_base: word.as_mut_ptr().cast(), iov_len: word.len() };
         let remote = libc::iovec { iov_base: at as *mut _, iov_len: word.len() };
         // SAFETY: reads `word`; the other address is of the other process.

@@ -221,13 +221,13 @@ impl Profiles {
         // The program's own samples exist already.
         let usual = if is_programs && !is_delta { Duration::ZERO } else { USUAL };
         let stop = || self.stop.load(Ordering::Relaxed) || gone();
-        let Observed { profile, ended } = observe_until(&mut subject, span.unwrap_or(usual), stop)?;
+        let Observed { profile, end } = observe_until(&mut subject, span.unwrap_or(usual), stop)?;
         let observed = look::now().saturating_sub(since);
-        let mut profile = match profile {
-            Some(profile) => profile,
-            None if ended => return Err(Error::Ended(process).into()),
+        let mut profile = match (profile, end) {
+            (Some(profile), _) => profile,
+            (None, Some(end)) => return Err(end.into()),
             // It has not allocated anything: an empty profile.
-            None => {
+            (None, None) => {
                 let mut profile = Profile {
                     pid: process,
                     rate: self.rate,
@@ -286,7 +286,7 @@ fn span(seconds: Option<u64>) -> Result<Option<Duration>, Answer> {
 fn refusal(trouble: &Trouble) -> Answer {
     let status = match trouble {
         Trouble::Unreadable(Error::Refused(_) | Error::Guarded(_)) => 403,
-        Trouble::Unreadable(Error::Damaged(_)) => 503,
+        Trouble::Unreadable(Error::Damaged(_) | Error::Replaced(_)) => 503,
         Trouble::Unreadable(Error::Version { .. }) | Trouble::Absent(_) => 501,
         Trouble::Unreadable(_) => 404,
         Trouble::Taken(_) | Trouble::Rate(..) => 409,

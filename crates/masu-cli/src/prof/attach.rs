@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use masu_inspect::Error;
 use masu_profile::{Profile, View};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -46,21 +47,21 @@ pub fn attach(order: &Prof, process: u32) -> Result<Profile, Failure> {
     let observed = observe(&mut subject, span, &stop);
     drop(session);
     let timeline = timeline.end();
-    let Observed { profile, ended } = observed.map_err(|error| failure(&error))?;
-    if ended && profile.is_some() {
-        warn(&format!("process {process} has ended; this is what was read before"));
+    let Observed { profile, end } = observed.map_err(|error| failure(&error))?;
+    if let (Some(end), true) = (&end, profile.is_some()) {
+        warn(&format!("{end}; this is what was read before"));
     }
-    let profile = profile.ok_or_else(|| nothing(process, ended))?;
+    let profile = profile.ok_or_else(|| nothing(process, end.as_ref()))?;
     Ok(Profile { timeline, ..profile })
 }
 
-fn nothing(process: u32, ended: bool) -> Failure {
-    let (problem, remedy) = match ended {
-        true => (
-            format!("process {process} has ended before anything could be read"),
+fn nothing(process: u32, end: Option<&Error>) -> Failure {
+    let (problem, remedy) = match end {
+        Some(end) => (
+            format!("{end} before anything could be read"),
             "`masu prof -- COMMAND` follows a program from its start to its end",
         ),
-        false => (
+        None => (
             format!(
                 "process {process} has allocated nothing in this time, or too little to be sampled"
             ),

@@ -134,8 +134,8 @@ impl Drop for Session {
 pub struct Observed {
     /// The last profile that could be read. `None` if the process has not noticed it.
     pub profile: Option<Profile>,
-    /// Whether the process has ended meanwhile.
-    pub ended: bool,
+    /// Why there is nothing more to read, if the process has ended meanwhile or has executed another program.
+    pub end: Option<Error>,
 }
 
 /// Reads repeatedly, for `span` or until `stop` is set.
@@ -161,18 +161,22 @@ pub fn observe_until(
         while pause.elapsed() < step.min(left) && !stop() {
             thread::sleep(Duration::from_millis(20).min(step.min(left)));
         }
-        match subject.look() {
+        let look = subject.look();
+        if let Some(end) = subject.memory.end() {
+            return Ok(Observed { profile: last, end: Some(end) });
+        }
+        match look {
             Ok(Some(profile)) => last = Some(profile),
             Ok(None) => {}
-            Err(Error::Ended(_) | Error::NoProcess(_)) => {
-                return Ok(Observed { profile: last, ended: true });
+            Err(end @ (Error::Ended(_) | Error::NoProcess(_))) => {
+                return Ok(Observed { profile: last, end: Some(end) });
             }
             // Something moved during the reading: the next one will succeed.
             Err(Error::Damaged(_)) if last.is_some() => {}
             Err(error) => return Err(error),
         }
         if start.elapsed() >= span || stop() {
-            return Ok(Observed { profile: last, ended: false });
+            return Ok(Observed { profile: last, end: None });
         }
     }
 }

@@ -55,6 +55,7 @@ pub struct Order {
 pub fn run(order: &Order) -> Result<u8, Failure> {
     let (process, said) = (order.target.pid().expect("clap requires one"), |error| failure(&error));
     let (memory, mut engines) = masu_inspect::engines(process).map_err(said)?;
+    let said = |error| said(memory.end().unwrap_or(error));
     // A copy of masu that has never allocated has nothing to return, and never looks.
     engines.retain(|engine| {
         let has_slabs = || hardened::usage(&memory, engine).is_ok_and(|usage| usage.mapped != 0);
