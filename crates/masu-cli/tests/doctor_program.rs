@@ -468,5 +468,6 @@ fn no_library_at_all() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let found = finding(&json, "library.file");
     assert_eq!(found.severity, Severity::Problem);
+    assert_eq!(found.sentence, "libmasu.so is in none of these directories.");
     assert!(found.fix.ends_with("name it with --lib PATH"), "{}", found.fix);
 }

@@ -63,7 +63,8 @@ impl Finding {
     /// Turns a failure of what `masu run` would do into a problem.
     pub fn failure(id: &'static str, failure: Failure) -> Self {
         let (problem, remedy) = failure.into_parts();
-        let finding = Self::problem(id, format!("{problem}."));
+        // A list that follows it is the remedy here.
+        let finding = Self::problem(id, format!("{}.", problem.trim_end_matches(':')));
         remedy.into_iter().fold(finding, |finding, remedy| finding.fix(remedy.replace('\n', " ")))
     }
 
