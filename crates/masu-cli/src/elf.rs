@@ -80,8 +80,11 @@ pub enum Unreadable {
 }
 
 impl Elf {
-    /// Reads the facts about the file at `path`.
+    /// Reads the facts about the file at `path`. Opening a pipe would wait for its writer.
     pub fn read(path: &Path) -> Result<Self, Unreadable> {
+        if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(Unreadable::NotElf);
+        }
         Self::of(File::open(path).map_err(Unreadable::Closed)?)
     }
 

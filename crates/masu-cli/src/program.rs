@@ -70,8 +70,13 @@ fn meant(name: &str, path: &OsStr) -> Option<String> {
 }
 
 fn executable(path: &Path) -> io::Result<()> {
-    if path.metadata()?.is_dir() {
+    let metadata = path.metadata()?;
+    if metadata.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
+    }
+    // Opening a pipe would wait for its writer.
+    if !metadata.is_file() {
+        return Err(io::Error::other("is not a regular file"));
     }
     Ok(access(path, Access::EXEC_OK)?)
 }

@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::{Fixture, copy, masu, set_mode};
@@ -180,6 +180,14 @@ fn scripts_are_judged_by_their_interpreter() {
     ");
 }
 
+/// An executable pipe that nobody writes to.
+fn pipe(fixture: &Fixture) -> PathBuf {
+    let path = fixture.path("pipe");
+    let made = Command::new("mkfifo").args(["-m", "755"]).arg(&path).status().unwrap();
+    assert!(made.success());
+    path
+}
+
 #[test]
 fn programs_that_are_not_there_or_not_executable() {
     let fixture = Fixture::new();
@@ -203,6 +211,8 @@ fn programs_that_are_not_there_or_not_executable() {
     assert!(said.starts_with("masu: `./plain` cannot be executed: Permission denied"), "{said}");
     let said = fixture.refused(fixture.run().arg("./"), 126);
     assert!(said.starts_with("masu: `./` cannot be executed: is a directory"), "{said}");
+    let said = fixture.refused(fixture.run().arg(pipe(&fixture)), 126);
+    assert_eq!(said, "masu: `pipe` cannot be executed: is not a regular file\n");
     // The search goes on after a file that cannot be executed, and remembers it.
     let mut command = fixture.run();
     let path = format!("{}:/usr/bin", fixture.path("").display());
@@ -233,6 +243,7 @@ fn libraries_that_cannot_be_preloaded() {
     fs::write(fixture.path("text"), "text").unwrap();
     let text = said(&fixture.path("text"));
     assert_eq!(text, format!("masu: `text` is not a shared library\n{takes}"));
+    assert_eq!(said(&pipe(&fixture)), format!("masu: `pipe` is not a shared library\n{takes}"));
     let spaced = fixture.path("my lib.so");
     fs::copy(fixture.witness(), &spaced).unwrap();
     insta::assert_snapshot!(said(&spaced), @r"
