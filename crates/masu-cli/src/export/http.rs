@@ -176,8 +176,13 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
     if has_body || header("Transfer-Encoding").is_some() {
         return refuse(413, "a request must not have a body here");
     }
-    let (path, query) =
-        head.path.and_then(|path| path.split_once('?')).unwrap_or((head.path.unwrap_or("/"), ""));
+    let target = head.path.unwrap_or("/");
+    // A request may name the server as well, as to a proxy (RFC 9112, 3.2.2).
+    let target = match target.strip_prefix("http://") {
+        Some(named) => named.find('/').map_or("/", |path| &named[path..]),
+        None => target,
+    };
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let connection = header("Connection").unwrap_or_default().to_ascii_lowercase();
     let request = Request {
         is_head,
@@ -245,6 +250,20 @@ mod tests {
             (true, Some("7"), Some("5"))
         );
         assert_eq!((heap.asks("pi"), heap.stays, root.stays), (None, false, false));
+    }
+
+    #[test]
+    fn a_request_may_name_the_server() {
+        let named = |target| {
+            let (found, _) = all(&format!("GET {target} HTTP/1.1\r\n\r\n"));
+            (found[0].path.clone(), found[0].asks("pid").map(str::to_owned))
+        };
+        assert_eq!(named("http://x:9464/metrics"), ("/metrics".into(), None));
+        assert_eq!(
+            named("http://x/debug/pprof/heap?pid=7"),
+            ("/debug/pprof/heap".into(), Some("7".into()))
+        );
+        assert_eq!(named("http://x"), ("/".into(), None));
     }
 
     #[test]
