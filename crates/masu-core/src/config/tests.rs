@@ -434,7 +434,7 @@ fn the_environment_wins_over_what_the_program_was_compiled_with() {
 fn documented(key: &str) -> Option<Vec<String>> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
     let text = std::fs::read_to_string(path).unwrap();
-    let text = text.split_once("\n## Policies\n").expect("a section on policies").1;
+    let text = text.split_once("\n## What each policy sets\n").expect("a section on that").1;
     let text = text.split_once("\n| key |").expect("a table of values").1;
     let row = text.lines().find(|line| line.starts_with(&std::format!("| `{key}` |")))?;
     Some(row.split('|').map(|cell| cell.trim().trim_matches('`').into()).skip(2).take(7).collect())
