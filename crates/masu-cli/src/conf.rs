@@ -270,18 +270,12 @@ mod tests {
         use clap::CommandFactory;
         let mut command = crate::cli::Cli::command();
         let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
-        let text = std::fs::read_to_string(path).unwrap();
-        // The policy of a key's name is listed before.
-        let (_, keys) = text.split_once("\n## Keys\n").expect("the keys have a heading");
-        let row = |key: &str| {
-            keys.lines().find(|line| line.starts_with(&format!("| `{key}` |"))).map(str::to_owned)
-        };
         assert!(defaults().len() > 5);
         for (key, value) in defaults() {
             assert!(help.contains(&format!("  {key}:{value} ")), "help lacks {key}:{value}");
-            let row = row(&key).unwrap_or_else(|| panic!("the documentation lacks {key}"));
-            assert!(row.contains(&format!("| `{value}` |")), "{value} is not in: {row}");
+            let row = crate::man::row(&key);
+            let [_, default, _] = row.unwrap_or_else(|| panic!("the documentation lacks {key}"));
+            assert_eq!(default, format!("`{value}`"), "{key}");
         }
     }
 }

@@ -5,6 +5,7 @@ mod common;
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// `packaging/crates`, without the network and the flags of this run.
 fn crates() -> Command {
@@ -14,15 +15,15 @@ fn crates() -> Command {
 }
 
 /// The names of all that is published, dependencies first.
-fn packages() -> Vec<String> {
+static PACKAGES: LazyLock<Vec<String>> = LazyLock::new(|| {
     common::output(crates().arg("--names")).split_whitespace().map(str::to_owned).collect()
-}
+});
 
 /// `cargo package` of all; returns its output.
 fn package(place: &Path, arguments: &[&str]) -> String {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["package", "--offline", "--allow-dirty"]);
-    cargo.args(packages().iter().map(|name| format!("--package={name}")));
+    cargo.args(PACKAGES.iter().map(|name| format!("--package={name}")));
     cargo.arg("--target-dir").arg(place).args(arguments);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR")).env_remove("RUSTFLAGS");
     let output = cargo.output().expect("cargo runs");
@@ -35,9 +36,9 @@ fn package(place: &Path, arguments: &[&str]) -> String {
 #[test]
 fn packages_are_made_without_a_warning() {
     let place = common::target().join("packages");
-    let (said, packages) = (package(&place, &["--no-verify"]), packages());
-    assert_eq!(said.matches("Packaged").count(), packages.len(), "{said}");
-    for name in packages {
+    let said = package(&place, &["--no-verify"]);
+    assert_eq!(said.matches("Packaged").count(), PACKAGES.len(), "{said}");
+    for name in PACKAGES.iter() {
         let package = place.join(format!("package/{name}-{0}.crate", env!("CARGO_PKG_VERSION")));
         let list = common::output(Command::new("tar").arg("-tzf").arg(package));
         // Links are resolved: those to the library's sources and to the manual's.
@@ -67,7 +68,7 @@ fn packages_build_on_their_own() {
         return;
     }
     let said = package(&common::target().join("packages-built"), &[]);
-    assert_eq!(said.matches("Verifying").count(), packages().len(), "{said}");
+    assert_eq!(said.matches("Verifying").count(), PACKAGES.len(), "{said}");
 }
 
 /// `cargo install` of the packaged command, in a directory that has nothing else: the command runs a program on the
@@ -83,7 +84,7 @@ fn the_installed_command_has_the_library_inside() {
     let _ = std::fs::remove_dir_all(&sources);
     common::output(crates().arg(&sources));
     let mut install = Command::new(env!("CARGO"));
-    for name in packages() {
+    for name in PACKAGES.iter() {
         // In place of the registry.
         let source = sources.join(format!("{name}-{}", env!("CARGO_PKG_VERSION")));
         if name != "masu-cli" {

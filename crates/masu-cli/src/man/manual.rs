@@ -40,7 +40,7 @@ fn keys() -> String {
 }
 
 /// Returns kind, default and meaning of `key` from the documentation's table.
-fn row(key: &str) -> Option<[&'static str; 3]> {
+pub fn row(key: &str) -> Option<[&'static str; 3]> {
     let start = format!("| `{key}` |");
     // Other tables have rows for some of the keys, too.
     let (_, keys) = DOCUMENTATION.split_once("\n## Keys\n")?;

@@ -6,6 +6,9 @@
 mod command;
 mod manual;
 
+#[cfg(test)]
+pub use manual::row;
+
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Seek, Write, stdout};
 use std::path::Path;
