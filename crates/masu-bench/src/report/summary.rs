@@ -118,8 +118,8 @@ pub fn headline(results: &Results, comparisons: &[Comparison]) -> String {
     let cpu = comparisons.iter().find(|one| one.metric == Metric::Cpu);
     let (won, tied, lost) = cpu.map_or((0, 0, 0), Comparison::score);
     format!(
-        "Compared with {rivals}, {subject} takes {said}; below 1 it is ahead. In processor time it \
-         wins {won} rows and loses {lost}; {tied} are undecided."
+        "Compared with {rivals}, {subject} takes {said}; below 1 it is ahead. Rows of processor time: \
+         {won} won, {lost} lost, {tied} undecided."
     )
 }
 
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!(
             said,
             "Compared with the best of the 2 others in each row, masu takes 0.50 times the time, 0.50 \
-             times the processor time and 0.50 times the peak memory; below 1 it is ahead. In \
-             processor time it wins 1 rows and loses 0; 0 are undecided."
+             times the processor time and 0.50 times the peak memory; below 1 it is ahead. Rows \
+             of processor time: 1 won, 0 lost, 0 undecided."
         );
         let one = headline(&results(&[
             ("masu", Role::Subject, walls[0]),

@@ -269,7 +269,13 @@ fn header(results: &Results, style: Style) -> String {
     }
     match style {
         Style::Terminal { .. } => lines.iter().map(|line| wrapped(line) + "\n").collect(),
-        Style::Markdown => format!("# The race\n\n{}\n", lines.join("\n\n")),
+        Style::Markdown => {
+            let title = match results.workloads.len() {
+                1 => "The race".into(),
+                many => format!("The race of {many} workloads"),
+            };
+            format!("# {title}\n\n{}\n", lines.join("\n\n"))
+        }
     }
 }
 
