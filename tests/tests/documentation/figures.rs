@@ -39,20 +39,19 @@ fn the_crates_cost_is_the_measured_one() {
     }
 }
 
+/// The rows of a page's table whose head begins so, and the page.
+fn table(page: &str, first: &str) -> (Vec<Vec<String>>, String) {
+    let text = fs::read_to_string(workspace().join(page)).expect(page);
+    let all = text.lines().skip_while(|line| !line.starts_with(first));
+    let figures = |line| cells(line).iter().map(|cell| cell.replace([' ', '~'], "")).collect();
+    (all.take_while(|line| line.starts_with('|')).map(figures).collect(), text)
+}
+
 /// The README's table of the full race equals that of the race's document.
 #[test]
 fn the_readmes_figures_are_the_races() {
-    let read = |path: &str| fs::read_to_string(workspace().join(path)).expect(path);
-    let figures = |line: &str| -> Vec<String> {
-        cells(line).iter().map(|cell| cell.replace([' ', '~'], "")).collect()
-    };
-    let (page, race) = (read("README.md"), read("docs/benchmarks/full.md"));
-    let lines = |text: &str, first: &str| -> Vec<Vec<String>> {
-        let all = text.lines().skip_while(|line| !line.starts_with(first));
-        all.take_while(|line| line.starts_with('|')).map(figures).collect()
-    };
-    let page = lines(&page, "| geometric means over");
-    let race = lines(&race, "| ratio to the best of each row");
+    let (page, _) = table("README.md", "| geometric means over");
+    let (race, _) = table("docs/benchmarks/full.md", "| ratio to the best of each row");
     let column = |name: &str| race[0].iter().position(|cell| cell == name).expect("a figure");
     for (row, figure) in page[2..].iter().zip(["time", "cpu", "peakmemory"]) {
         for (name, ratio) in page[0].iter().zip(row).skip(1) {
@@ -61,6 +60,30 @@ fn the_readmes_figures_are_the_races() {
         }
     }
     assert_eq!(page.len(), 5);
+}
+
+/// So do the results in short: masu's figure, the best of the others with its name, and how far they reach.
+#[test]
+fn the_results_in_short_are_the_races() {
+    let (short, text) = table("docs/benchmarks/README.md", "| ratio to the best of each row");
+    let (race, whole) = table("docs/benchmarks/full.md", "| ratio to the best of each row");
+    let of = |row: &[String], column: usize| row[column].parse::<f64>().expect("a ratio");
+    for (row, figure) in short[2..].iter().zip(["cpu", "peakmemory", "settledmemory"]) {
+        let column = race[0].iter().position(|cell| cell == figure).expect("a figure");
+        let masu = race.iter().find(|row| row[0] == "masu").expect("a row");
+        let after = race.iter().skip_while(|row| row[0] != "masu").skip(1);
+        let mut others: Vec<_> = after.take(8).collect();
+        others.sort_by(|a, b| of(a, column).total_cmp(&of(b, column)));
+        let (least, most) = (&others[0], &others[7][column]);
+        let best = &least[column];
+        let said =
+            [masu[column].clone(), format!("{best}({})", least[0]), format!("{best}to{most}")];
+        assert_eq!(row[1..], said, "{figure}");
+    }
+    assert_eq!(short.len(), 5);
+    let score = whole.split_once("Rows of processor time: ").expect("a score").1;
+    let score = score.split('.').next().expect("a sentence");
+    assert!(words(&text).contains(score), "the page does not say: {score}");
 }
 
 /// The rows of a table of mistakes, its head first, and the words of `hardened.md`, which quotes it.
