@@ -27,6 +27,7 @@
 
 mod cases;
 mod compile;
+pub mod huge_pages;
 mod left_out;
 mod library;
 pub mod pages;

@@ -464,37 +464,3 @@ fn large_blocks_of_a_hardened_heap_are_accounted_for() {
     assert!((1 << 20..16 << 20).contains(&free), "{account:#}");
     assert!(bytes(&account, "anonymous") < 256 << 10, "{account:#}");
 }
-
-/// How often the kernel had no huge page for a fault.
-fn refused_huge_pages(vmstat: &str) -> u64 {
-    let of = |line: &str| line.strip_prefix("thp_fault_fallback ")?.parse::<u64>().ok();
-    vmstat.lines().find_map(of).unwrap_or(0)
-}
-
-/// The unused part of a huge page is told apart from free memory.
-#[test]
-fn huge_pages_are_accounted_for() {
-    if !is_masu() {
-        return;
-    }
-    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
-                  int main(void) { for (int i = 0; i < 90000; i++) memset(malloc(700), 1, 700);\n\
-                  puts(\"ready\"); fflush(stdout); getchar(); return 0; }";
-    let place = scratch();
-    let file = place.path().join("source.c");
-    std::fs::write(&file, source).expect("written");
-    let program = Compile::with("cc").file(&file).build();
-    let refused =
-        || std::fs::read_to_string("/proc/vmstat").ok().map(|all| refused_huge_pages(&all));
-    let before = refused();
-    let mut running = Running::start(&mut Command::new(program.path()));
-    running.says("ready");
-    let account = closes(running.id());
-    let modes = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    // A machine whose free memory is fragmented has no huge pages.
-    if modes.is_ok_and(|modes| !modes.contains("[never]")) && refused() == before {
-        // 66 MiB, of which the first 32 never are.
-        assert!(account["huge_pages"].as_u64() >= Some(4 << 20), "{account:#}");
-    }
-    assert!(bytes(&account, "live_small") > 60 << 20, "{account:#}");
-}
