@@ -6,7 +6,7 @@
 //!
 //! Units number from the base on. Chunks and blocks have a [`Window`] each, because neighbours in the kernel's table
 //! of mappings must be alike: chunks forbid huge pages, and blocks grow where nothing stands in their way. Everything
-//! else is common to both: records, lists, lock, growth, and where pages move (`docs/experiments.md`, 6).
+//! else is common to both: records, lists, lock, growth, and where pages move (`docs/experiments.md`, §6).
 //!
 //! - [`window`]: the units.
 //! - [`record`](mod@record): what is known of a range.
