@@ -37,10 +37,9 @@ pub fn all() -> (Vec<Entrant>, Vec<(&'static str, String)>) {
         ("dlmalloc", || Ok((objects("objects", &[])?, dlmalloc(0)?, None))),
         ("dlmalloc, locks", || Ok((objects("objects", &[])?, dlmalloc(1)?, None))),
         ("boost::object_pool", || {
-            let program = objects("objects-boost", &["-DPOOL_BOOST"]);
             let header = std::fs::read_to_string("/usr/include/boost/version.hpp");
-            let version = boost_version(&header.unwrap_or_default());
-            Ok((program.context("libboost-dev is needed")?, Arm::glibc(), Some(version)))
+            let version = boost_version(&header.context("libboost-dev is needed")?);
+            Ok((objects("objects-boost", &["-DPOOL_BOOST"])?, Arm::glibc(), Some(version)))
         }),
     ];
     let mut entrants = Vec::new();

@@ -13,6 +13,7 @@ fn cpu(sample: &Sample) -> f64 {
     sample.user_s + sample.system_s
 }
 
+/// Not a number where the machine does not count them.
 fn cycles(sample: &Sample) -> f64 {
     sample.user_cycles.map_or(f64::NAN, |count| count as f64)
 }
@@ -106,7 +107,10 @@ fn table(results: &Results) -> String {
                 series.version.clone(),
                 format!("{:.3} s", series.median(cpu)),
                 format!("{:.1} ns", each * 1e9),
-                format!("{:.0} M", series.median(cycles) / 1e6),
+                match series.median(cycles) / 1e6 {
+                    counted if counted.is_finite() => format!("{counted:.0} M"),
+                    _ => "-".into(),
+                },
                 format!("{:.1} MiB", series.median(|sample| sample.peak_kib as f64) / 1024.0),
                 against,
                 thread.map_or("-".into(), |thread| format!("{:.3} s", thread.median(cpu))),
