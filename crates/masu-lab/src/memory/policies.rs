@@ -13,7 +13,7 @@ use super::allocator::{Allocator, POLICIES};
 use super::report::mib;
 use super::results::{Measured, Ran, Results, machine};
 use super::{interrupt, measure, scenarios};
-use crate::experiments::files::{Files, markdown};
+use crate::experiments::files::{Files, markdown, write};
 use crate::paths;
 use crate::race::machine::Machine;
 use crate::stats::median;
@@ -70,7 +70,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let page = paths::workspace().join(PAGE);
     let before = fs::read_to_string(&page)?;
-    fs::write(&page, placed(&before, &text)?).with_context(|| format!("{}", page.display()))
+    write(&page, &placed(&before, &text)?)
 }
 
 fn compare(options: &Options) -> Result<Results> {
@@ -125,13 +125,15 @@ fn table(results: &Results) -> Result<String> {
         .collect();
     header.extend(policies);
     let rows = results.scenarios.iter().flat_map(|scenario| {
-        MEASURES.iter().enumerate().map(move |(number, (what, measure, show))| {
+        let values = move |measure| {
+            (0..results.allocators.len()).map(move |allocator| value(scenario, allocator, measure))
+        };
+        // Not every machine counts instructions.
+        let measured = move |row: &&Row| values(row.1).any(|value| value.is_some());
+        MEASURES.iter().filter(measured).enumerate().map(move |(number, (what, measure, show))| {
             let name = if number == 0 { scenario.name.clone() } else { String::new() };
             let mut row = vec![name, (*what).to_string()];
-            row.extend((0..results.allocators.len()).map(|allocator| {
-                let value = value(scenario, allocator, *measure);
-                value.map_or("–".into(), show)
-            }));
+            row.extend(values(*measure).map(|value| value.map_or("–".into(), show)));
             row
         })
     });
