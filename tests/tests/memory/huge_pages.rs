@@ -52,7 +52,7 @@ fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
         probe.at("filled");
         let filled = probe.memory();
         // Of 192 MiB, the first 32 never use any; and after a slow one there are none for a while.
-        (filled.huge >= 128 * MIB).then_some((probe, filled))
+        (filled.huge >= 144 * MIB).then_some((probe, filled))
     });
     let Some((mut probe, filled)) = filled else {
         left_out("huge pages of an aged heap", "this machine gives none, or is slow to");
