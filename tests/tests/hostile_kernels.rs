@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use masu_tests::{Compile, Program, Run, huge_pages, left_out, library, scratch};
+use masu_tests::{Compile, Program, Run, huge_pages, is_masu, left_out, library, scratch};
 
 /// A use of a system call, and how it fails.
 struct Refused {
@@ -115,7 +115,7 @@ fn masu_goes_on_whatever_the_kernel_lacks() {
 /// Where the kernel makes no split huge page whole (Linux before 6.1, and filters), they stay split, and masu asks once.
 #[test]
 fn masu_goes_on_with_split_huge_pages() {
-    let Some(library) = library() else { return };
+    let Some(library) = library().filter(|_| is_masu()) else { return };
     let aged = Compile::c("c/check_main.c").file("c/split.c").build();
     let preload = format!("LD_PRELOAD={}", library.display());
     // Every line in which masu asks for it.
