@@ -390,7 +390,8 @@ pub mod fork {
                 (self.fork, self.moments) = (fork, 0);
             }
             if self.moments >= 2 {
-                STILL.store(fork, Ordering::Relaxed);
+                // Another thread may have found a later one meanwhile.
+                STILL.fetch_max(fork, Ordering::Relaxed);
             }
             if STILL.load(Ordering::Relaxed) == fork {
                 return true;

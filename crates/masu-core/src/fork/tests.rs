@@ -273,3 +273,30 @@ fn a_child_of_many_threads_does_not_stay_one_of_many() {
         assert!(!heap::table::is_oversubscribed());
     });
 }
+
+/// The next thread that has its heap may have been served by a block that is none of a span's, which cannot give way to a
+/// sample's.
+#[test]
+fn what_a_request_was_drawn_for_ends_with_the_thread_in_a_child() {
+    alone!(what_a_request_was_drawn_for_ends_with_the_thread_in_a_child, || {
+        crate::profile::start(1).expect("memory");
+        let (begun, begins) = mpsc::channel();
+        thread::spawn(move || {
+            // It stops between its refill and the sample.
+            assert!(!heap::alloc_class(class_of(100)).is_null());
+            let drawn = (heap::number(), heap::sampling::is_hit());
+            begun.send(drawn).expect("the test waits");
+            loop {
+                thread::park();
+            }
+        });
+        let (number, is_drawn) = begins.recv().expect("it has begun");
+        assert!(is_drawn);
+        prepare();
+        // SAFETY: prepared above.
+        assert!(unsafe { child() });
+        heap::fork::adopt_an_orphan();
+        let next = thread::spawn(|| (heap::number(), heap::sampling::is_hit()));
+        assert_eq!(next.join().expect("a heap"), (number, false));
+    });
+}

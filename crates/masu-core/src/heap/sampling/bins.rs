@@ -41,9 +41,7 @@ pub(in crate::heap) fn begin(heap: &Heap) {
 
 /// At a thread's end: the next thread that has the heap takes part.
 pub(in crate::heap) fn end(heap: &Heap) {
-    if heap.sampling.muted.replace(false) {
-        heap.sampling.leave_session();
-    }
+    heap.sampling.end();
 }
 
 /// Whether blocks are being sampled, for a profile or for guards.

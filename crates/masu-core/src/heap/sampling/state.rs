@@ -101,6 +101,16 @@ impl Sampling {
         self.sample.left.set(FAR);
     }
 
+    /// Becomes that of another thread. A thread that a fork has left behind may have stopped in the middle of a request:
+    /// what that was drawn for is not for the next one.
+    pub fn end(&self) {
+        self.hit.set(Drawn::NOTHING);
+        self.site.set(0);
+        if self.muted.replace(false) {
+            self.leave_session();
+        }
+    }
+
     fn redraw_sample(&self) {
         // Without a start there is nothing yet in which samples could be kept.
         if self.muted.get() || self.session.get() == 0 {
