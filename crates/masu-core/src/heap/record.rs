@@ -42,6 +42,8 @@ pub struct Heap {
     /// Spans that the thread has claimed back after the heap had given them up, half of them after each tick, less
     /// [`CROSSING_WEIGHT`] each time that blocks cross. So many full spans, and partial ones of a class, it keeps.
     pub(crate) claimed_back: Cell<u32>,
+    /// The refills before the last of them: see [`note_claimed_back`](Heap::note_claimed_back).
+    claimed_at: Cell<u64>,
     /// Per class, the span that the bin's blocks come from.
     pub(crate) active: [Cell<u32>; LAST_CLASS + 1],
     pub(crate) partial: [List; LAST_CLASS + 1],
@@ -132,6 +134,7 @@ impl Heap {
             last_shared: Cell::new(Tick::NEVER),
             full_count: Cell::new(0),
             claimed_back: Cell::new(0),
+            claimed_at: Cell::new(0),
             active: [const { Cell::new(NIL) }; LAST_CLASS + 1],
             partial: [const { List::new() }; LAST_CLASS + 1],
             full: [const { List::new() }; LAST_CLASS + 1],
@@ -211,10 +214,13 @@ impl Heap {
         self.claimed_back.set(self.claimed_back.get().saturating_sub(CROSSING_WEIGHT));
     }
 
-    /// Notes that the thread has claimed a span back that its heap had given up.
+    /// Notes that the thread has claimed a span back that its heap had given up. Where blocks cross, one counts between two
+    /// refills: a thread that claims many in a row sweeps, and others have more use for them.
     #[inline]
     pub(crate) fn note_claimed_back(&self) {
-        self.claimed_back.set(self.claimed_back.get() + 1);
+        let refills = self.counters.refills.get();
+        let counts = self.claimed_at.replace(refills) != refills || !self.is_shared();
+        self.claimed_back.set(self.claimed_back.get() + u32::from(counts));
     }
 
     /// Whether blocks crossed between this thread and others lately: in this tick, or one of the [`RESTED`] before it.

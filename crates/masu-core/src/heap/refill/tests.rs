@@ -6,7 +6,7 @@ use crate::clock::Tick;
 use crate::own_process::alone;
 use crate::region::GRANULE;
 use crate::settings;
-use crate::size_class::UNIT;
+use crate::size_class::{UNIT, class_of};
 use crate::test_random::Random;
 use crate::{alloc, dealloc};
 use std::collections::BTreeSet;
@@ -133,6 +133,34 @@ fn a_thread_whose_blocks_cross_keeps_little() {
     });
 }
 
+/// A garbage collector's sweep claims back what its thread had filled, span after span, for all threads to use.
+#[test]
+fn a_thread_that_frees_and_does_not_allocate_keeps_little_of_what_it_claims_back() {
+    alone!(a_thread_that_frees_and_does_not_allocate_keeps_little_of_what_it_claims_back, || {
+        let kept = beside_a_heap(|| {
+            // SAFETY: a block that no other code knows.
+            unsafe { dealloc(alloc(1)) };
+            let heap = current();
+            heap.note_sharing();
+            let n = 200 * (GRANULE / SIZE);
+            let blocks: Vec<_> = (0..n).map(|_| alloc(SIZE)).collect();
+            let before = heap.counters.claimed.get();
+            // SAFETY: live blocks, each freed once.
+            let free_some = |keep: bool| unsafe {
+                let some = blocks.iter().enumerate().filter(|&(i, _)| (i % 10 == 0) == keep);
+                some.for_each(|(_, &p)| dealloc(p));
+            };
+            free_some(false);
+            let claimed = heap.counters.claimed.get() - before;
+            assert!(claimed > 150, "{claimed}");
+            let kept = heap.partial(class_of(SIZE)).len();
+            free_some(true);
+            f64::from(kept)
+        });
+        assert!(kept <= f64::from(Mode::Sharing.retention().unwrap().partial), "{kept}");
+    });
+}
+
 /// Bytes carved from a thread's span after `rounds` alternating allocations and frees, with ten blocks live.
 fn carved(size: usize, rounds: usize) -> usize {
     let run = move || {
@@ -146,7 +174,7 @@ fn carved(size: usize, rounds: usize) -> usize {
             // SAFETY: null, or a live block that no other code knows.
             unsafe { dealloc(core::mem::replace(place, alloc(size))) };
         }
-        let active = current().active(crate::size_class::class_of(size)).get();
+        let active = current().active(class_of(size)).get();
         // SAFETY: the active span is this thread's.
         let carved = unsafe { (*span::record(active)).carved };
         // SAFETY: live blocks, freed once.

@@ -129,8 +129,11 @@ pub struct Heap {
     pub full_count: u32,
     /// Whether blocks cross between it and others.
     pub shares: bool,
-    /// Spans claimed back after the heap had given them up, less what crossings take away.
+    /// Spans claimed back after the heap had given them up, where blocks cross one between two refills, less what
+    /// crossings take away.
     pub claimed_back: u32,
+    /// Whether it has refilled a bin since it claimed one back.
+    pub refilled: bool,
     /// Spans that may run empty in a class before one stays.
     pub empties: [u8; CLASSES],
     pub outbox: Outbox,
@@ -154,6 +157,7 @@ impl Heap {
             full_count: 0,
             shares: false,
             claimed_back: 0,
+            refilled: false,
             empties: [EMPTIES_PER_TICK; CLASSES],
             outbox: Outbox::new(),
             cache: Cache::new(),

@@ -160,6 +160,7 @@ impl Masu {
     /// What the heap has, what others have left, what is free, and only then what was never used.
     fn refill(&mut self, caller: &mut Caller<'_>, heap: usize, class: usize) {
         self.tally.refills += u64::from(!self.lends(heap));
+        self.heaps[heap].refilled = true;
         caller.execute(REFILL);
         let active = self.heaps[heap].active[class];
         if let Some(span) = active {

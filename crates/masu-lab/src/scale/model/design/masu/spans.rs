@@ -158,7 +158,9 @@ impl Masu {
         caller.change(self.pages.entry(span));
         if keeps {
             if s.former.take() == Some(thread as u32) {
-                self.heaps[thread].claimed_back += 1;
+                let heap = &mut self.heaps[thread];
+                let counts = std::mem::take(&mut heap.refilled) || !heap.shares;
+                heap.claimed_back += u32::from(counts);
             } else {
                 self.heaps[thread].note_sharing();
             }
