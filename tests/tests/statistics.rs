@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-use masu_tests::{Compile, Program, is_masu, library, scratch};
+use masu_tests::{Compile, Program, Run, is_masu, library, scratch};
 use serde_json::Value;
 
 /// The program in `c/statistics.c`, doing `what` on the library with these variables; `None` if the library
@@ -186,4 +187,42 @@ fn a_file_that_takes_nothing_is_told() {
     }
     let quiet = [full, ("MASU_SHOW_ERRORS", "0")];
     assert_eq!(stderr(&run(&[], place.path(), &quiet).unwrap()), "");
+}
+
+/// A process that ends waits for no reader.
+#[test]
+fn a_pipe_that_nobody_reads_is_told_and_one_that_is_read_gets_everything() {
+    if !is_masu() {
+        return println!("the report is masu's");
+    }
+    let place = scratch();
+    let pipe = place.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    let ends = |key: &str| {
+        let run = Run::new("/bin/true").env(key, &pipe).timeout(Duration::from_secs(30));
+        run.run().success().stderr
+    };
+    let named = pipe.display();
+    let unread = [
+        (
+            "MASU_STATS_FILE",
+            format!("stats_file: cannot open \"{named}\" (error 6); statistics go to stderr"),
+        ),
+        ("MASU_PROF_FILE", format!("prof_file: cannot write \"{named}\"; there is no profile")),
+    ];
+    for (key, told) in unread {
+        let said = ends(key);
+        assert!(said.starts_with(&format!("masu: warning: {told}\n")), "{said}");
+    }
+    for (key, first) in
+        [("MASU_STATS_FILE", "masu: statistics"), ("MASU_PROF_FILE", "masu heap profile")]
+    {
+        // Open for both, it waits for nobody.
+        let mut reader = fs::File::options().read(true).write(true).open(&pipe).expect("a pipe");
+        assert_eq!(ends(key), "");
+        let mut room = vec![0; 1 << 16];
+        let n = reader.read(&mut room).expect("it is read");
+        let read = String::from_utf8_lossy(&room[..n]);
+        assert!(read.starts_with(first) && read.ends_with('\n'), "{key}: {read}");
+    }
 }

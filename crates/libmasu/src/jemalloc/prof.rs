@@ -291,6 +291,7 @@ pub fn dump_own(call: &Call) -> Answer {
 
 /// # Safety
 /// `path` must be a C string.
+#[inline(always)]
 unsafe fn file(path: *const u8, form: Form) -> Answer {
     // SAFETY: passed on.
     answer(profile::write_file(unsafe { CStr::from_ptr(path.cast()) }, form))

@@ -27,7 +27,7 @@ pub fn write_stderr(bytes: &[u8]) {
 }
 
 /// Ends the process with this exit code, as `_exit()` does.
-#[cold]
+#[inline(always)]
 pub fn end(code: u8) -> ! {
     loop {
         // SAFETY: ends the process.

@@ -50,12 +50,8 @@ impl Descriptor {
     /// # Errors
     /// The kernel's.
     pub fn append_to(path: &CStr) -> Result<Descriptor, Errno> {
-        const AT_FDCWD: usize = -100isize as usize;
-        // O_WRONLY, O_CREAT, O_NOCTTY, O_APPEND and O_CLOEXEC: the same on all architectures used here.
-        const FLAGS: usize = 0o1 | 0o100 | 0o400 | 0o2000 | 0o2_000_000;
-        let arguments = [AT_FDCWD, path.as_ptr() as usize, FLAGS, 0o666, 0, 0];
-        // SAFETY: the kernel reads a C string.
-        result(unsafe { syscall(nr::OPENAT, arguments) }).map(|n| Descriptor(n as u32))
+        const O_APPEND: usize = 0o2000;
+        Self::open(path, O_APPEND, 0o666)
     }
 
     /// Opens a file to write to, and empties it.
@@ -63,12 +59,25 @@ impl Descriptor {
     /// # Errors
     /// The kernel's.
     pub fn create(path: &CStr) -> Result<Descriptor, Errno> {
+        const O_TRUNC: usize = 0o1000;
+        Self::open(path, O_TRUNC, 0o644)
+    }
+
+    /// A pipe that nobody reads is an error: a process that ends does not wait for a reader.
+    #[inline(never)]
+    fn open(path: &CStr, how: usize, mode: usize) -> Result<Descriptor, Errno> {
         const AT_FDCWD: usize = -100isize as usize;
-        // O_WRONLY, O_CREAT, O_NOCTTY, O_TRUNC and O_CLOEXEC.
-        const FLAGS: usize = 0o1 | 0o100 | 0o400 | 0o1000 | 0o2_000_000;
-        let arguments = [AT_FDCWD, path.as_ptr() as usize, FLAGS, 0o644, 0, 0];
+        // O_WRONLY, O_CREAT, O_NOCTTY and O_CLOEXEC: like the others, the same on all architectures used here.
+        const FLAGS: usize = 0o1 | 0o100 | 0o400 | 0o2_000_000;
+        const O_NONBLOCK: usize = 0o4000;
+        const F_SETFL: usize = 4;
+        let arguments = [AT_FDCWD, path.as_ptr() as usize, FLAGS | O_NONBLOCK | how, mode, 0, 0];
         // SAFETY: the kernel reads a C string.
-        result(unsafe { syscall(nr::OPENAT, arguments) }).map(|n| Descriptor(n as u32))
+        let n = result(unsafe { syscall(nr::OPENAT, arguments) })?;
+        // But what is written then waits until there is room for it.
+        // SAFETY: numbers only. Of the flags, those that are about opening are ignored.
+        unsafe { syscall(nr::FCNTL, [n, F_SETFL, how, 0, 0, 0]) };
+        Ok(Descriptor(n as u32))
     }
 
     /// Another descriptor of the same open file, with a high number, that no executed program inherits. `None` if the

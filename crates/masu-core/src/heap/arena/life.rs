@@ -125,6 +125,7 @@ impl Arena {
     ///
     /// # Safety
     /// As there; and the heap must not be used any more.
+    #[inline(always)]
     pub(crate) unsafe fn end(&'static self) -> usize {
         self.destroy_hooked();
         let inside = self.gate.enter();
