@@ -221,6 +221,7 @@ pub fn bin(call: &Call, of: fn(&Bin) -> usize) -> Answer {
 }
 
 /// A figure of `stats.arenas.<i>.small`.
+#[inline(always)]
 pub fn small(call: &Call, of: fn(&Bin) -> usize) -> Answer {
     of_bins(call, None, of)
 }

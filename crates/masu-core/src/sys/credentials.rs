@@ -4,6 +4,7 @@
 //! but it knows nothing of the background thread.
 
 use super::file;
+use super::raw::{nr, syscall};
 
 /// What the lines begin with that say so.
 const LINES: [&[u8]; 6] = [b"Uid:", b"Gid:", b"Groups:", b"Cap", b"NoNewPrivs:", b"Seccomp"];
@@ -23,12 +24,20 @@ pub fn mark() -> u64 {
 }
 
 /// Whether system calls of the calling thread pass no filter; `false` too if the kernel does not say.
+///
+/// A filter may end a thread that asks. So a file tells of the process's first thread: nearly all filters are set there, or
+/// for all threads at once. Only if that has none, the calling thread is asked about. (There is a file of each thread, too,
+/// but when the process has ended, and threads come and go on busy processors, Linux 6.18 takes up to a minute to forget
+/// one that was read.)
 #[cold]
 #[inline(never)]
 pub fn are_unfiltered() -> bool {
+    const PR_GET_SECCOMP: usize = 21;
     let mut buffer = [0; 1536];
-    let status = file::read(c"/proc/thread-self/status", &mut buffer).unwrap_or(&[]);
+    let status = file::read(c"/proc/self/status", &mut buffer).unwrap_or(&[]);
     status.split(|&byte| byte == b'\n').any(|line| line == b"Seccomp:\t0")
+        // SAFETY: numbers only, and nothing changes.
+        && unsafe { syscall(nr::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) == 0 }
 }
 
 #[cfg(all(test, not(miri)))]
@@ -37,7 +46,6 @@ pub use tests::filter_own_calls;
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
-    use crate::sys::raw::{nr, syscall};
 
     /// Gives the calling thread a filter, which allows everything.
     pub fn filter_own_calls() {

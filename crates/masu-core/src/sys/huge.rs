@@ -45,7 +45,7 @@ pub fn is_cheap(at: usize) -> bool {
     const SWAPPED: u64 = 1 << 62;
     const EXCLUSIVE: u64 = 1 << 56;
     let mut bytes = [0; PAGES * 8];
-    let Some(read) = file::read_at(c"/proc/thread-self/pagemap", at / PAGE * 8, &mut bytes) else {
+    let Some(read) = file::read_at(c"/proc/self/pagemap", at / PAGE * 8, &mut bytes) else {
         return false;
     };
     let mut left = MISSING;

@@ -1,7 +1,7 @@
 //! Exact sizes, zeroes to the last usable byte, and alignment and contents through resizing.
 
 use super::*;
-use crate::config::Config;
+use crate::config::{BackgroundThread, Config};
 use crate::control::thread_deallocated;
 use crate::hardened;
 use crate::own_process::alone;
@@ -224,7 +224,9 @@ fn a_large_hardened_block_that_cannot_shrink_stays() {
 #[test]
 fn a_profile_counts_what_was_asked_for_of_a_block_that_grows() {
     alone!(a_profile_counts_what_was_asked_for_of_a_block_that_grows, || {
-        let config = Config { prof: true, prof_rate: 1, ..Config::DEFAULT };
+        // The tests' sanitizer does not know the background thread.
+        let background_thread = BackgroundThread::Off;
+        let config = Config { prof: true, prof_rate: 1, background_thread, ..Config::DEFAULT };
         // SAFETY: no environment.
         unsafe { crate::start_configured(&config, core::ptr::null(), false, false) };
         let before = prof::totals().live;

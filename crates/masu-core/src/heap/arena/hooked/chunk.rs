@@ -311,8 +311,7 @@ impl Chunk {
     }
 
     /// Ends that reservation.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     pub fn unhold(&self, first: usize, n: usize) {
         if let Some(pages) = self.pages.get() {
             mark(&pages.used, first, n, false);
