@@ -45,7 +45,9 @@ static void exchange_one(uint64_t *random) {
     if (theirs != NULL) {
         check_cell(theirs);
         if (random_next(random) % 8 == 0) {
-            theirs = realloc(theirs, sizeof *theirs + theirs->size * 2 + 1);
+            size_t size = sizeof *theirs + theirs->size * 2 + 1;
+            theirs = realloc(theirs, size);
+            CHECK(theirs != NULL, "realloc to %zu", size);
             check_cell(theirs);
         }
         free(theirs);
@@ -85,14 +87,16 @@ static void all_classes(void) {
     static const size_t large[] = {9000, 20000, 40000, 100000, 300000, 1 << 20, 3 << 20};
     for (size_t size = 0; size < 8300; size += 8 + size / 16) {
         char *block = calloc(1, size);
+        CHECK(block != NULL, "calloc(%zu)", size);
         CHECK(first_nonzero(block, size) == size, "calloc(%zu) is not zero", size);
         fill(block, size, size);
         block = realloc(block, size + size / 2);
-        CHECK(first_difference(block, size, size) == size, "realloc of %zu", size);
+        CHECK(block != NULL && first_difference(block, size, size) == size, "realloc of %zu", size);
         free(block);
     }
     for (int i = 0; i < 7; i++) {
         char *block = malloc(large[i]);
+        CHECK(block != NULL, "malloc(%zu)", large[i]);
         memset(block, 1, large[i]);
         block = realloc(block, large[i] * 2);
         CHECK(block != NULL && block[large[i] - 1] == 1, "realloc of %zu", large[i]);
