@@ -35,7 +35,7 @@ pub fn found<T>(bytes: usize, mut find: impl FnMut() -> Option<T>) -> Option<T> 
 
 /// Whether huge pages for so many bytes come, and quickly. Where free memory is fragmented, there are none. They come
 /// twice: the host of a virtual machine may back memory only at its first use.
-fn come_quickly(bytes: usize) -> bool {
+pub fn come_quickly(bytes: usize) -> bool {
     slowest(bytes);
     slowest(bytes).is_some_and(|slowest| slowest <= QUICK)
 }

@@ -71,22 +71,35 @@ fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
 
 #[test]
 fn huge_pages_come_back_and_take_no_memory() {
-    let Some((probe, [filled, _, refilled])) = aged("age") else { return };
-    let start = Instant::now();
-    let wanted = filled.huge * 9 / 10;
-    while probe.memory().huge < wanted && start.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(100));
+    for last in [false, true] {
+        let Some((probe, [filled, _, refilled])) = aged("age") else { return };
+        let start = Instant::now();
+        let wanted = filled.huge * 9 / 10;
+        while probe.memory().huge < wanted && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(100));
+        }
+        let now = probe.memory();
+        println!(
+            "age: huge={} refilled={} now={}",
+            Bytes(filled.huge),
+            Bytes(refilled.huge),
+            Bytes(now.huge)
+        );
+        let are_back = now.huge >= wanted;
+        if !are_back && !huge_pages::come_quickly(wanted as usize) {
+            return left_out(
+                "huge pages of an aged heap",
+                "this machine has become slow to give them",
+            );
+        }
+        // Other programs may have needed the memory meanwhile.
+        assert!(are_back || !last, "{now:?} of {filled:?}");
+        assert!(now.anon <= refilled.anon + refilled.anon / 100, "{now:?} of {refilled:?}");
+        probe.finish();
+        if are_back {
+            return;
+        }
     }
-    let now = probe.memory();
-    println!(
-        "age: huge={} refilled={} now={}",
-        Bytes(filled.huge),
-        Bytes(refilled.huge),
-        Bytes(now.huge)
-    );
-    assert!(now.huge >= wanted, "{now:?} of {filled:?}");
-    assert!(now.anon <= refilled.anon + refilled.anon / 100, "{now:?} of {refilled:?}");
-    probe.finish();
 }
 
 /// To copy pages that a child shares would waste memory.
