@@ -66,9 +66,9 @@ mod tests {
 
     type Both = (Vec<usize>, Option<Vec<usize>>);
 
-    /// Walks until the rules of a stack are all at hand. Those of five frames may share the four places of a table; each
-    /// walk then puts one in another's place, until the next table is in use, which is empty. And other tests' walks may
-    /// have the next one begin at any moment.
+    /// More walks than it takes until the rules of a stack are all at hand. Those of five frames may share four places in
+    /// the table in use: each walk then puts one in another's place, until the next table follows, which is empty. Other
+    /// tests' walks may have that happen at any moment.
     const TRIES: usize = 500;
 
     /// The general walk's frames, and those of a plain one from the same place, if it gets through.

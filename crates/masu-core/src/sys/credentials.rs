@@ -9,16 +9,20 @@ use super::raw::{nr, syscall};
 /// What the lines begin with that say so.
 const LINES: [&[u8]; 6] = [b"Uid:", b"Gid:", b"Groups:", b"Cap", b"NoNewPrivs:", b"Seccomp"];
 
+/// The lines that tell of the process's first thread, as many as fit; none if the kernel does not say.
+#[inline(always)]
+fn status(buffer: &mut [u8]) -> impl Iterator<Item = &[u8]> {
+    file::read(c"/proc/self/status", buffer).unwrap_or(&[]).split(|&byte| byte == b'\n')
+}
+
 /// A number that changes when those of the process's first thread do; the same as long as the kernel does not say.
 #[cold]
 #[inline(never)]
 pub fn mark() -> u64 {
     // All of these lines fit, unless there are many groups; stacks may be short.
     let mut buffer = [0; 1280];
-    let status = file::read(c"/proc/self/status", &mut buffer).unwrap_or(&[]);
     let says = |line: &&[u8]| LINES.iter().any(|start| line.starts_with(start));
-    let lines = status.split(|&byte| byte == b'\n').filter(says);
-    lines.flatten().fold(0, |mark: u64, &byte| {
+    status(&mut buffer).filter(says).flatten().fold(0, |mark: u64, &byte| {
         (mark ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(7)
     })
 }
@@ -34,8 +38,7 @@ pub fn mark() -> u64 {
 pub fn are_unfiltered() -> bool {
     const PR_GET_SECCOMP: usize = 21;
     let mut buffer = [0; 1536];
-    let status = file::read(c"/proc/self/status", &mut buffer).unwrap_or(&[]);
-    status.split(|&byte| byte == b'\n').any(|line| line == b"Seccomp:\t0")
+    status(&mut buffer).any(|line| line == b"Seccomp:\t0")
         // SAFETY: numbers only, and nothing changes.
         && unsafe { syscall(nr::PRCTL, [PR_GET_SECCOMP, 0, 0, 0, 0, 0]) == 0 }
 }
