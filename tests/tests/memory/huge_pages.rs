@@ -40,9 +40,9 @@ fn a_growing_heap_has_huge_pages_from_the_size_on_that_is_asked_for() {
     assert_eq!(huge("policy:throughput,huge_pages:off"), 0);
 }
 
-/// What a heap that has aged uses: when filled, when it has rested, and when filled again, where the program waits.
-/// `None` if this machine gives no huge pages, or another allocator is tested.
-fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
+/// What a heap that has aged uses: when filled, and when filled again, where the program waits. `None` if this machine
+/// gives no huge pages, or another allocator is tested.
+fn aged(arguments: &str) -> Option<(Probe, [Memory; 2])> {
     if !is_masu() {
         return None;
     }
@@ -64,15 +64,15 @@ fn aged(arguments: &str) -> Option<(Probe, [Memory; 3])> {
     probe.go();
     probe.at("refilled");
     let refilled = probe.memory();
-    assert!(rested.huge < filled.huge / 2, "the case is none: {rested:?} of {filled:?}");
-    assert!(refilled.huge < filled.huge / 2, "the case is none: {refilled:?} of {filled:?}");
-    Some((probe, [filled, rested, refilled]))
+    // Not fewer: chunks that have stayed full get the huge pages that they did not have at first.
+    assert!(rested.huge < filled.huge * 3 / 4, "the case is none: {rested:?} of {filled:?}");
+    Some((probe, [filled, refilled]))
 }
 
 #[test]
 fn huge_pages_come_back_and_take_no_memory() {
     for last in [false, true] {
-        let Some((probe, [filled, _, refilled])) = aged("age") else { return };
+        let Some((probe, [filled, refilled])) = aged("age") else { return };
         let start = Instant::now();
         let wanted = filled.huge * 9 / 10;
         while probe.memory().huge < wanted && start.elapsed() < PATIENCE {
@@ -105,7 +105,7 @@ fn huge_pages_come_back_and_take_no_memory() {
 /// To copy pages that a child shares would waste memory.
 #[test]
 fn shared_pages_stay_shared() {
-    let Some((probe, [_, _, refilled])) = aged("age --fork") else { return };
+    let Some((probe, [_, refilled])) = aged("age --fork") else { return };
     thread::sleep(Duration::from_secs(8));
     let now = probe.memory();
     println!("age --fork: refilled={} now={}", Bytes(refilled.huge), Bytes(now.huge));
