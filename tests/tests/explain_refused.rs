@@ -82,6 +82,19 @@ fn a_process_that_is_none_or_has_ended() {
     ended.wait().expect("it has ended");
 }
 
+#[test]
+fn a_place_without_proc() {
+    if !is_masu() || !is_root() {
+        return;
+    }
+    for question in questions("1") {
+        let mut shell = Command::new(tool("unshare"));
+        shell.args(["-m", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"]);
+        let output = shell.arg(command()).args(&question).output().expect("it runs");
+        is_refused(&output, "masu: process 1 cannot be found: there is no /proc", "mount -t proc");
+    }
+}
+
 /// Processes that end while they are looked at: whenever it happens, there is an answer or a sentence.
 #[test]
 fn a_process_that_ends_meanwhile() {

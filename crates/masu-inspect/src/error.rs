@@ -94,6 +94,11 @@ impl Error {
         }
     }
 
+    /// Returns whether processes can be looked up at all.
+    fn has_proc() -> bool {
+        Path::new("/proc/self").exists()
+    }
+
     fn gone(process: u32) -> Error {
         Error::Ended(process)
     }
@@ -101,6 +106,7 @@ impl Error {
     /// Returns what can be done about it.
     pub fn remedy(&self) -> String {
         match self {
+            Error::NoProcess(_) if !Self::has_proc() => "mount it: mount -t proc proc /proc".into(),
             Error::NoProcess(_) => {
                 "`pgrep -a NAME` finds processes; `masu top` lists those on masu".into()
             }
@@ -165,6 +171,9 @@ fn yama() -> Option<String> {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
+            Error::NoProcess(process) if !Self::has_proc() => {
+                write!(f, "process {process} cannot be found: there is no /proc")
+            }
             Error::NoProcess(process) => write!(f, "there is no process {process}"),
             Error::Ended(process) => write!(f, "process {process} has ended"),
             Error::Replaced(process) => write!(f, "process {process} has executed another program"),
