@@ -133,7 +133,8 @@ pub const TICK_CALLS: usize = 128;
 /// Ticks after which short ranges of every shard have had their turn: 8 seconds. †
 pub const TICK_TURNS: usize = 32;
 /// Ticks in which free pages that have rested must have been needed once, to stay; and of what went back, the part, one
-/// in N, that a tick forgets, for a later need for it is a new need. §7 †
+/// in N, that a tick forgets, for a later need for it is a new need. Half as many without a need or a free make a process
+/// idle. §7 †
 pub const RETAIN_TICKS: usize = 8;
 /// How many spans that a thread claims back count as much as blocks that cross once. §2
 pub const CROSSING_WEIGHT: u32 = 8;

@@ -3,12 +3,16 @@
 //! A server whose collector runs once a second frees and takes the same memory in a period longer than the decay time,
 //! and would fault it in each time. So a tick compares what is taken fresh with what went back lately: that much more
 //! should have stayed, and stays from now on. Of that, what was not needed at any time within [`RETAIN_TICKS`] goes. If
-//! nothing is taken or given during a tick, the process is idle: nothing stays.
+//! nothing is taken or given for half as many ticks, the process is idle: nothing stays. A batch job that pauses for less
+//! than that is not.
 
 use crate::ledger;
 use crate::tuning::RETAIN_TICKS;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Ticks in a row without a need or a free after which a process is idle.
+const QUIET: usize = RETAIN_TICKS / 2;
 
 /// Units, from one tick to the next. Only ticks touch it. If two ticks meet, one may miss what the
 /// other counts.
@@ -24,8 +28,10 @@ pub struct Retained {
     fresh: AtomicUsize,
     /// Units taken fresh between the last tick and this one.
     taken: AtomicUsize,
-    /// Whether the process is idle.
-    idle: AtomicBool,
+    /// Whether as many units are in use as when the last tick ended, and none were taken fresh.
+    same: AtomicBool,
+    /// Ticks in a row during which nothing was taken or given.
+    quiet: AtomicUsize,
 }
 
 /// The state of the pool of pages.
@@ -48,7 +54,8 @@ impl Retained {
             used: AtomicUsize::new(0),
             fresh: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
-            idle: AtomicBool::new(true),
+            same: AtomicBool::new(true),
+            quiet: AtomicUsize::new(0),
         }
     }
 
@@ -60,7 +67,7 @@ impl Retained {
     fn begin_with(&self, used: usize, fresh: usize) {
         let taken = fresh.wrapping_sub(get(&self.fresh));
         set(&self.taken, taken);
-        self.idle.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
+        self.same.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
     }
 
     /// A tick ends. Its own work does not count as a need.
@@ -75,7 +82,12 @@ impl Retained {
 
     /// How many of `rested` units that have rested stay. The others go back.
     pub fn stay(&self, rested: usize) -> usize {
-        if self.idle.load(Ordering::Relaxed) {
+        // Otherwise some of what stayed has been taken, and may be free again.
+        let rests = self.rested.last().is_none_or(|stayed| rested >= get(stayed));
+        let is_quiet = rests && self.same.load(Ordering::Relaxed);
+        let quiet = if is_quiet { get(&self.quiet) + 1 } else { 0 };
+        set(&self.quiet, quiet);
+        if quiet >= QUIET {
             set(&self.most, 0);
             set(&self.gone, 0);
             self.rested.iter().for_each(|then| set(then, 0));
@@ -163,6 +175,29 @@ mod tests {
         }
     }
 
+    /// A job that fills 840 units in each phase and frees them, and then pauses. Returns the fresh ones of the last phase.
+    fn last_phase(pause: usize) -> usize {
+        let mut pool = Pool::new();
+        let mut phase = || {
+            let before = pool.fresh;
+            pool.take(840);
+            pool.give(840);
+            (0..pause).for_each(|_| pool.tick());
+            pool.fresh - before
+        };
+        (0..8).map(|_| phase()).last().expect("eight phases")
+    }
+
+    #[test]
+    fn a_job_that_pauses_briefly_has_its_pages_in_the_next_phase() {
+        for pause in 1..=QUIET {
+            let fresh = last_phase(pause);
+            assert!(fresh <= 840 / 20, "{fresh} units after a pause of {pause} ticks");
+        }
+        // Longer ones are rests.
+        assert_eq!(last_phase(QUIET + 1), 840);
+    }
+
     #[test]
     fn without_a_need_nothing_stays() {
         let mut pool = Pool::new();
@@ -185,9 +220,10 @@ mod tests {
             assert!(pool.free >= 800);
             pool
         };
+        // The last of them sees what was freed.
         let mut idle = learnt();
-        idle.tick();
-        idle.tick();
+        (0..QUIET).for_each(|_| idle.tick());
+        assert!(idle.free >= 400, "{} units", idle.free);
         idle.tick();
         assert_eq!(idle.free, 0);
         // It goes on, and needs one unit at a time.
