@@ -6,13 +6,16 @@
 //! nothing is taken or given for half as many ticks, the process is idle: nothing stays. A batch job that pauses for less
 //! than that is not.
 
+use crate::clock;
 use crate::ledger;
+use crate::settings;
+use crate::sync::rolled;
+use crate::sys::time;
 use crate::tuning::RETAIN_TICKS;
-use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Ticks in a row without a need or a free after which a process is idle.
-const QUIET: usize = RETAIN_TICKS / 2;
+/// The ticks without a need or a free after which a process is idle.
+const QUIET: u64 = RETAIN_TICKS as u64 / 2;
 
 /// Units, from one tick to the next. Only ticks touch it. If two ticks meet, one may miss what the
 /// other counts.
@@ -30,8 +33,10 @@ pub struct Retained {
     taken: AtomicUsize,
     /// Whether as many units are in use as when the last tick ended, and none were taken fresh.
     same: AtomicBool,
-    /// Ticks in a row during which nothing was taken or given.
-    quiet: AtomicUsize,
+    /// When a tick last saw that something was taken or given, and when this one began, in milliseconds. (Nobody makes
+    /// ticks where nothing waits to go back.)
+    active: AtomicU64,
+    now: AtomicU64,
 }
 
 /// The state of the pool of pages.
@@ -55,19 +60,22 @@ impl Retained {
             fresh: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
             same: AtomicBool::new(true),
-            quiet: AtomicUsize::new(0),
+            active: AtomicU64::new(0),
+            now: AtomicU64::new(0),
         }
     }
 
     /// A tick begins, which has given nothing back so far.
     pub fn begin(&self) {
-        self.begin_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
+        let used = ledger::span_units() + ledger::run_units();
+        self.begin_with(used, ledger::fresh_units(), time::now_ms());
     }
 
-    fn begin_with(&self, used: usize, fresh: usize) {
+    fn begin_with(&self, used: usize, fresh: usize, now: u64) {
         let taken = fresh.wrapping_sub(get(&self.fresh));
         set(&self.taken, taken);
         self.same.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
+        self.now.store(now, Ordering::Relaxed);
     }
 
     /// A tick ends. Its own work does not count as a need.
@@ -82,26 +90,48 @@ impl Retained {
 
     /// How many of `rested` units that have rested stay. The others go back.
     pub fn stay(&self, rested: usize) -> usize {
+        self.stay_for(
+            rested,
+            clock::tick_ms(settings::decay_ms().unwrap_or(0)).saturating_mul(QUIET),
+        )
+    }
+
+    /// The same, if a process is idle after that many milliseconds.
+    #[inline(always)]
+    fn stay_for(&self, rested: usize, idle: u64) -> usize {
         // Otherwise some of what stayed has been taken, and may be free again.
         let rests = self.rested.last().is_none_or(|stayed| rested >= get(stayed));
         let is_quiet = rests && self.same.load(Ordering::Relaxed);
-        let quiet = if is_quiet { get(&self.quiet) + 1 } else { 0 };
-        set(&self.quiet, quiet);
-        if quiet >= QUIET {
+        let now = self.now.load(Ordering::Relaxed);
+        let was_idle = now.wrapping_sub(self.active.load(Ordering::Relaxed)) >= idle;
+        if was_idle {
             set(&self.most, 0);
             set(&self.gone, 0);
-            self.rested.iter().for_each(|then| set(then, 0));
+            for then in &self.rested {
+                rolled();
+                set(then, 0);
+            }
+        }
+        if !is_quiet {
+            self.active.store(now, Ordering::Relaxed);
+        } else if was_idle {
             return 0;
         }
         let again = get(&self.taken).min(get(&self.gone));
-        let latest = Cell::new(rested);
-        self.rested.iter().rev().for_each(|then| set(then, latest.replace(get(then))));
-        let unused = self.rested.iter().map(get).min().unwrap_or(0);
+        let (mut latest, mut unused) = (rested, rested);
+        for then in self.rested.iter().rev() {
+            rolled();
+            unused = unused.min(latest);
+            set(then, core::mem::replace(&mut latest, get(then)));
+        }
         let most = (get(&self.most) + again).saturating_sub(unused);
         let stay = most.min(rested);
         let goes = rested - stay;
         // As if they had gone before.
-        self.rested.iter().for_each(|then| set(then, get(then).saturating_sub(goes)));
+        for then in &self.rested {
+            rolled();
+            set(then, get(then).saturating_sub(goes));
+        }
         let gone = get(&self.gone).saturating_sub(again);
         set(&self.gone, gone - gone / RETAIN_TICKS + goes);
         set(&self.most, most);
@@ -121,11 +151,13 @@ mod tests {
         free: usize,
         /// The least that was free since the last tick.
         rested: usize,
+        /// In ticks.
+        now: u64,
     }
 
     impl Pool {
         fn new() -> Self {
-            Pool { retained: Retained::new(), used: 0, fresh: 0, free: 0, rested: 0 }
+            Pool { retained: Retained::new(), used: 0, fresh: 0, free: 0, rested: 0, now: 100 }
         }
 
         fn take(&mut self, units: usize) {
@@ -141,9 +173,17 @@ mod tests {
             self.free += units;
         }
 
+        /// Time passes. Where nothing is free, nobody makes ticks.
+        fn pause(&mut self, ticks: usize) {
+            for _ in 0..ticks {
+                if self.free == 0 { self.now += 1 } else { self.tick() }
+            }
+        }
+
         fn tick(&mut self) {
-            self.retained.begin_with(self.used, self.fresh);
-            self.free -= self.rested - self.retained.stay(self.rested);
+            self.now += 1;
+            self.retained.begin_with(self.used, self.fresh, self.now);
+            self.free -= self.rested - self.retained.stay_for(self.rested, QUIET);
             self.rested = self.free;
             self.retained.end_with(self.used, self.fresh);
         }
@@ -175,27 +215,34 @@ mod tests {
         }
     }
 
-    /// A job that fills 840 units in each phase and frees them, and then pauses. Returns the fresh ones of the last phase.
-    fn last_phase(pause: usize) -> usize {
+    /// A job that fills 840 units in each phase and frees them, and then pauses. Returns how many of the last phase were
+    /// fresh, and how many ticks later the last of them went back, 0 if they stay.
+    fn last_phase(pause: usize) -> (usize, usize) {
         let mut pool = Pool::new();
         let mut phase = || {
             let before = pool.fresh;
             pool.take(840);
             pool.give(840);
-            (0..pause).for_each(|_| pool.tick());
-            pool.fresh - before
+            let gone = (1..=pause).find(|_| {
+                pool.pause(1);
+                pool.free == 0
+            });
+            pool.pause(gone.map_or(0, |after| pause - after));
+            (pool.fresh - before, gone.unwrap_or(0))
         };
         (0..8).map(|_| phase()).last().expect("eight phases")
     }
 
     #[test]
     fn a_job_that_pauses_briefly_has_its_pages_in_the_next_phase() {
-        for pause in 1..=QUIET {
-            let fresh = last_phase(pause);
+        for pause in 1..QUIET as usize {
+            let (fresh, _) = last_phase(pause);
             assert!(fresh <= 840 / 20, "{fresh} units after a pause of {pause} ticks");
         }
-        // Longer ones are rests.
-        assert_eq!(last_phase(QUIET + 1), 840);
+        // Longer ones are rests, in which nothing stays for longer than its time.
+        for pause in QUIET as usize + 2..4 * QUIET as usize {
+            assert_eq!(last_phase(pause), (840, 2), "a pause of {pause} ticks");
+        }
     }
 
     #[test]

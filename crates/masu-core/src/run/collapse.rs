@@ -143,6 +143,7 @@ fn look(chunk: u32) -> Found {
 }
 
 /// `DISCARD` is held, so the chunk stays in the pool.
+#[inline(always)]
 fn collapse(chunk: u32, c: &RunChunk) {
     let before = c.pages.came();
     // Before it is so: what is discarded meanwhile splits it again.

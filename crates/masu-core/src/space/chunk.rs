@@ -95,8 +95,7 @@ pub fn is_one_page(chunk: u32) -> bool {
 
 /// Puts the pages of a chunk in full use into one huge page, if that takes next to no memory: nearly all of them are
 /// resident, and no other process shares them. Returns `false` if they stay as they are. Contents do not change.
-#[cold]
-#[inline(never)]
+#[inline(always)]
 pub fn collapse_chunk(chunk: u32) -> bool {
     let at = address(chunk);
     huge::is_cheap(at) && unless_slow(&mut || huge::collapse(at))
