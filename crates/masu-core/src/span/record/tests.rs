@@ -220,7 +220,7 @@ fn a_chain_with_a_broken_link_is_not_whole() {
         // SAFETY: a block of the span, this thread's alone; the link is only compared.
         unsafe { (*from).next = to as *mut Block };
     };
-    for n in 2..=70 {
+    for n in (2..=70).filter(|n| !cfg!(miri) || [2, 5, 17].contains(n)) {
         let used = &blocks[7..7 + n];
         for (i, &block) in used.iter().enumerate() {
             link(block, used.get(i + 1).map_or(0, |next| next.addr()));
