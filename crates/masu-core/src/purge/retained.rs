@@ -33,10 +33,9 @@ pub struct Retained {
     taken: AtomicUsize,
     /// Whether as many units are in use as when the last tick ended, and none were taken fresh.
     same: AtomicBool,
-    /// When a tick last saw that something was taken or given, and when this one began, in milliseconds. (Nobody makes
-    /// ticks where nothing waits to go back.)
+    /// When a tick last saw that something was taken or given, in milliseconds. (Ticks are no measure: nobody makes them
+    /// where nothing waits to go back.)
     active: AtomicU64,
-    now: AtomicU64,
 }
 
 /// The state of the pool of pages.
@@ -61,21 +60,18 @@ impl Retained {
             taken: AtomicUsize::new(0),
             same: AtomicBool::new(true),
             active: AtomicU64::new(0),
-            now: AtomicU64::new(0),
         }
     }
 
     /// A tick begins, which has given nothing back so far.
     pub fn begin(&self) {
-        let used = ledger::span_units() + ledger::run_units();
-        self.begin_with(used, ledger::fresh_units(), time::now_ms());
+        self.begin_with(ledger::span_units() + ledger::run_units(), ledger::fresh_units());
     }
 
-    fn begin_with(&self, used: usize, fresh: usize, now: u64) {
+    fn begin_with(&self, used: usize, fresh: usize) {
         let taken = fresh.wrapping_sub(get(&self.fresh));
         set(&self.taken, taken);
         self.same.store(taken == 0 && used == get(&self.used), Ordering::Relaxed);
-        self.now.store(now, Ordering::Relaxed);
     }
 
     /// A tick ends. Its own work does not count as a need.
@@ -90,19 +86,16 @@ impl Retained {
 
     /// How many of `rested` units that have rested stay. The others go back.
     pub fn stay(&self, rested: usize) -> usize {
-        self.stay_for(
-            rested,
-            clock::tick_ms(settings::decay_ms().unwrap_or(0)).saturating_mul(QUIET),
-        )
+        let tick = clock::tick_ms(settings::decay_ms().unwrap_or(0));
+        self.stay_at(time::now_ms(), rested, tick.saturating_mul(QUIET))
     }
 
-    /// The same, if a process is idle after that many milliseconds.
+    /// The same at a time, if a process is idle after so many milliseconds.
     #[inline(always)]
-    fn stay_for(&self, rested: usize, idle: u64) -> usize {
+    fn stay_at(&self, now: u64, rested: usize, idle: u64) -> usize {
         // Otherwise some of what stayed has been taken, and may be free again.
         let rests = self.rested.last().is_none_or(|stayed| rested >= get(stayed));
         let is_quiet = rests && self.same.load(Ordering::Relaxed);
-        let now = self.now.load(Ordering::Relaxed);
         let was_idle = now.wrapping_sub(self.active.load(Ordering::Relaxed)) >= idle;
         if was_idle {
             set(&self.most, 0);
@@ -173,17 +166,15 @@ mod tests {
             self.free += units;
         }
 
-        /// Time passes. Where nothing is free, nobody makes ticks.
-        fn pause(&mut self, ticks: usize) {
-            for _ in 0..ticks {
-                if self.free == 0 { self.now += 1 } else { self.tick() }
-            }
+        /// The time of a tick passes, which nobody makes where nothing is free.
+        fn wait(&mut self) {
+            if self.free == 0 { self.now += 1 } else { self.tick() }
         }
 
         fn tick(&mut self) {
             self.now += 1;
-            self.retained.begin_with(self.used, self.fresh, self.now);
-            self.free -= self.rested - self.retained.stay_for(self.rested, QUIET);
+            self.retained.begin_with(self.used, self.fresh);
+            self.free -= self.rested - self.retained.stay_at(self.now, self.rested, QUIET);
             self.rested = self.free;
             self.retained.end_with(self.used, self.fresh);
         }
@@ -223,12 +214,14 @@ mod tests {
             let before = pool.fresh;
             pool.take(840);
             pool.give(840);
-            let gone = (1..=pause).find(|_| {
-                pool.pause(1);
-                pool.free == 0
-            });
-            pool.pause(gone.map_or(0, |after| pause - after));
-            (pool.fresh - before, gone.unwrap_or(0))
+            let mut gone = 0;
+            for tick in 1..=pause {
+                pool.wait();
+                if pool.free == 0 && gone == 0 {
+                    gone = tick;
+                }
+            }
+            (pool.fresh - before, gone)
         };
         (0..8).map(|_| phase()).last().expect("eight phases")
     }
@@ -267,7 +260,7 @@ mod tests {
             assert!(pool.free >= 800);
             pool
         };
-        // The last of them sees what was freed.
+        // The first tick sees what was freed, so one more than the quiet ones has to pass.
         let mut idle = learnt();
         (0..QUIET).for_each(|_| idle.tick());
         assert!(idle.free >= 400, "{} units", idle.free);
