@@ -172,8 +172,12 @@ fn parse(bytes: &mut Vec<u8>) -> Result<Option<Request>, Nothing> {
             return refuse(405, "only GET and HEAD are supported: nothing can be changed here");
         }
     };
-    let has_body = header("Content-Length").is_some_and(|n| n.trim() != "0");
-    if has_body || header("Transfer-Encoding").is_some() {
+    let length = header("Content-Length");
+    let is_number = |n: &str| !n.is_empty() && n.bytes().all(|digit| digit.is_ascii_digit());
+    if length.as_ref().is_some_and(|list| !list.split(',').all(|n| is_number(n.trim()))) {
+        return refuse(400, "Content-Length must be a number");
+    }
+    if length.is_some_and(|n| n.trim() != "0") || header("Transfer-Encoding").is_some() {
         return refuse(413, "a request must not have a body here");
     }
     let target = head.path.unwrap_or("/");
@@ -279,6 +283,8 @@ mod tests {
                 413,
             ),
             ("\x16\x03\x01 hello", 400),
+            ("GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nContent-Length:\r\n\r\n", 400),
             (&format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(HEAD)), 431),
             (&format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(LINES + 1)), 431),
         ] {
