@@ -54,29 +54,24 @@ fn refuse() -> *mut u8 {
     fail(ENOMEM)
 }
 
-/// `realloc` to another size class.
-///
-/// # Safety
-/// `block` must be a live block and `size` not 0.
-#[cold]
-#[inline(never)]
-unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
-    // SAFETY: passed on.
-    or_enomem(unsafe { masu_core::realloc_slow(block, size) })
-}
-
-/// `realloc` without a resize: of null, or to size 0. Out of line to keep [`realloc`] short.
+/// `realloc` of what does not stay where it is.
 ///
 /// # Safety
 /// `block` must be null or a live block.
+#[cold]
 #[inline(never)]
-unsafe fn allocate_or_free(block: *mut u8, size: usize) -> *mut u8 {
+unsafe fn reallocate(block: *mut u8, size: usize) -> *mut u8 {
     if block.is_null() {
         return allocate(size);
     }
     // SAFETY: as the caller says, null or a live block, and it is not null.
-    unsafe { masu_core::dealloc(block) };
-    core::ptr::null_mut()
+    unsafe {
+        if size == 0 {
+            masu_core::dealloc(block);
+            return core::ptr::null_mut();
+        }
+        or_enomem(masu_core::realloc_slow(block, size))
+    }
 }
 
 // Both halves of the pair begin at a cache line, so that the pair takes as few lines of
@@ -106,17 +101,11 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 /// `block` must be null or a live block.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    if block.is_null() || size == 0 {
-        // SAFETY: passed on: null or a live block.
-        return unsafe { allocate_or_free(block.cast(), size) }.cast();
+    // SAFETY: passed on: null or a live block.
+    unsafe {
+        let same = masu_core::realloc_fast(block.cast(), size);
+        if !same.is_null() { same.cast() } else { reallocate(block.cast(), size).cast() }
     }
-    // SAFETY: as the caller says, a live block, since it is not null; and the size is not 0.
-    let same = unsafe { masu_core::realloc_fast(block.cast(), size) };
-    if !same.is_null() {
-        return same.cast();
-    }
-    // SAFETY: as the caller says, a live block, since it is not null; and the size is not 0.
-    unsafe { reallocate(block.cast(), size) }.cast()
 }
 
 /// `reallocarray` of POSIX.1-2024: `block` is unchanged if the product overflows.

@@ -54,6 +54,18 @@ impl Block {
         unsafe { (*block).mark == MARK }
     }
 
+    /// Whether a block may have the mark: the lower half of its second word is the mark's. A program that has just
+    /// written to its block in pieces of four bytes does not wait for these to reach the cache, as it does when eight
+    /// bytes are read. One in 2³² words looks so by chance; what follows asks [`is_marked`](Self::is_marked).
+    ///
+    /// # Safety
+    /// It must be a block of a span, the caller's.
+    #[inline(always)]
+    pub unsafe fn may_be_marked(block: *mut Block) -> bool {
+        // SAFETY: as the caller says.
+        unsafe { (&raw const (*block).mark).cast::<i32>().read() == MARK as i32 }
+    }
+
     /// The link of a block that looks as if it had the mark; another thread may be writing to it.
     ///
     /// # Safety

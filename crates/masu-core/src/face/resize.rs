@@ -41,18 +41,18 @@ pub unsafe fn realloc(p: *mut u8, size: usize) -> *mut u8 {
     }
 }
 
-/// The hot path of [`realloc`]: the block itself if it stays in its class, or null, which means only
-/// that [`realloc_slow`] must be called.
+/// The hot path of [`realloc`]: the block itself if it is a small one of this thread's that stays where it is, or null,
+/// which means only that [`realloc_slow`] must be called. Null also for null and for no bytes.
 ///
 /// # Safety
-/// `p` must be a live block.
+/// `p` must be null or a live block.
 #[inline(always)]
 pub unsafe fn realloc_fast(p: *mut u8, size: usize) -> *mut u8 {
     // SAFETY: passed on.
-    if unsafe { heap::is_of_class(p, size) } { p } else { null_mut() }
+    if unsafe { heap::own_stays(p, size) } { p } else { null_mut() }
 }
 
-/// [`realloc`] to a different size class.
+/// [`realloc`] of what [`realloc_fast`] has not done.
 ///
 /// # Safety
 /// `p` must be a live block.

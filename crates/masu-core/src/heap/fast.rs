@@ -154,7 +154,7 @@ pub unsafe fn dealloc_sized(p: *mut u8, size: usize) -> Freed {
 unsafe fn free_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read.
     unsafe {
-        if Block::is_marked(p.cast()) {
+        if Block::may_be_marked(p.cast()) {
             // The slow path finds out whether it is free: a block of an own span gets there no
             // other way.
             return Freed::Unknown;
@@ -209,22 +209,26 @@ pub(super) unsafe fn put_own(base: Base, granule: usize, p: *mut u8) -> Freed {
     }
 }
 
-/// Whether a block is a small one of the class that `size` asks for, one of the table, as far as can be told: it is at
-/// a block's start, and not marked as free.
+/// Whether a block is one of the calling thread's own spans and stays where it is when `size` bytes are asked for, as
+/// far as can be told: it is at a block's start, and not marked as free. Not so for null and for no bytes.
 ///
 /// # Safety
-/// `p` must be a live block.
+/// `p` must be null or a live block.
 #[inline(always)]
-pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
+pub unsafe fn own_stays(p: *mut u8, size: usize) -> bool {
     let base = Base::load();
     let offset = base.offset(p);
-    if size > TABLE_MAX || !region::in_window(offset) {
+    if !region::in_window(offset) {
         return false;
     }
-    // SAFETY: invariant 1 of `region`: the offset is below the limit; in a span may be read.
+    // SAFETY: invariant 1 of `region`: the offset is below the limit. The span is this thread's, so it stays one
+    // (invariant 3 of `span::pool`).
     unsafe {
-        let class = base.page_map(offset >> GRANULE_SHIFT).class();
-        class == class_of(size) && is_sound(class, p.cast_mut())
+        let granule = offset >> GRANULE_SHIFT;
+        let entry = base.page_map(granule);
+        is_mine(entry.owner.load(Ordering::Relaxed))
+            && fits_well(entry.block_size(), size)
+            && is_sound(base.class(granule), p)
     }
 }
 
@@ -236,16 +240,26 @@ pub unsafe fn is_of_class(p: *const u8, size: usize) -> bool {
 pub(super) unsafe fn is_sound(class: usize, p: *mut u8) -> bool {
     // SAFETY: passed on, and invariant 3 of `span::pool`: what lies in a span may be read; where a block starts there
     // are two words.
-    unsafe { span::may_start(class, p.addr()) && !Block::is_marked(p.cast()) }
+    unsafe { span::may_start(class, p.addr()) && !Block::may_be_marked(p.cast()) }
 }
 
-/// Whether a small block of `old` bytes stays where it is when `size` are asked for: if it wastes no more
-/// than a quarter of itself, or 16 bytes. (A copy, word by word, of what was written a moment ago waits
-/// for the stores.) The hardened heap has smaller ones.
+/// Whether a small block of `old` bytes stays where it is when `size` are asked for: if it wastes no more than a quarter
+/// of itself and 8 bytes, or if there is none that is shorter. (A copy, word by word, of what was written a moment ago
+/// waits for the stores.) The hardened heap has smaller ones.
 #[inline(always)]
 pub fn fits_still(old: usize, size: usize) -> bool {
-    size <= old && size >= old.saturating_sub((old / 4).max(16))
+    fits_well(old, size) || size <= old && old <= SHORTEST
 }
+
+/// The first half of [`fits_still`], never so for no bytes.
+#[inline(always)]
+fn fits_well(old: usize, size: usize) -> bool {
+    // A longer request wraps to more than any waste.
+    old.wrapping_sub(size) <= old / 4 + 8
+}
+
+/// Bytes of the shortest block.
+const SHORTEST: usize = size_of::<Block>();
 
 /// Resizes a small block of the calling thread's own spans to another small size, if the thread's bin has a
 /// block for it or none is needed; otherwise returns null and changes nothing. If the block was `asked` for

@@ -60,7 +60,7 @@ pub unsafe fn add_to_chain(base: Base, p: *mut u8, granule: usize) -> Added {
     unsafe {
         // Only a pointer to where a block of a span in use starts, and that is not free already.
         let class = base.class(granule);
-        if !span::may_start(class, p.addr()) || Block::is_marked(p.cast()) {
+        if !span::may_start(class, p.addr()) || Block::may_be_marked(p.cast()) {
             return Added::No;
         }
         Outbox::add(current(), granule as u32, class, p.cast())

@@ -76,7 +76,7 @@ pub use block::usable_size;
 pub use exit::{init_process, set_ended};
 pub use fast::{
     Freed, alloc_small, alloc_small_aligned, alloc_small_any, alloc_small_exact,
-    alloc_small_unknown, dealloc, dealloc_sized, fits_still, is_of_class, realloc_own, zero_small,
+    alloc_small_unknown, dealloc, dealloc_sized, fits_still, own_stays, realloc_own, zero_small,
 };
 pub use flush::{flush, idle};
 pub use free::{add_to_chain, begin_chain, free_of_others, look_at_freed, send_chain};
