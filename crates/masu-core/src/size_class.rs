@@ -54,6 +54,8 @@ const HALF_PAGE: u32 = PAGE / 2;
 const LINE: u32 = 64;
 /// The class between half a page and the next class.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
+/// The same of three quarters of a page.
+const THREE_QUARTERS_AND_LINE: u32 = 3 * PAGE / 4 + LINE;
 /// A fifteenth of a span.
 const PAGE_AND_HEADER: u32 = PAGE + 272;
 
@@ -77,6 +79,8 @@ const fn sizes() -> [u16; LAST_CLASS + 1] {
             0..128 => 16,
             HALF_PAGE => LINE,
             HALF_PAGE_AND_LINE => 512 - LINE,
+            2560 => THREE_QUARTERS_AND_LINE - 2560,
+            THREE_QUARTERS_AND_LINE => 3584 - THREE_QUARTERS_AND_LINE,
             PAGE => PAGE_AND_HEADER - PAGE,
             PAGE_AND_HEADER => PAGE + PAGE / 4 - PAGE_AND_HEADER,
             _ => 1 << (size.ilog2() - 2),
