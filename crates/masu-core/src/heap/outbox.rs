@@ -224,17 +224,17 @@ impl Outbox {
             self.holder.begin(&TOTAL, GRANULE);
         }
         // SAFETY: passed on.
-        unsafe { self.begin(span, most, block) };
+        unsafe { self.begin(span, class, most, block) };
         drop(inside);
         Some([evicted, old])
     }
 
-    /// Begins a chain of at most `most` blocks, in a slot that has none.
+    /// Begins a chain of at most `most` blocks of a class, in a slot that has none.
     ///
     /// # Safety
     /// As for [`put`](Self::put).
     #[inline(always)]
-    unsafe fn begin(&self, span: u32, most: u32, block: *mut Block) {
+    unsafe fn begin(&self, span: u32, class: usize, most: u32, block: *mut Block) {
         let slot = self.slot(span);
         // SAFETY: passed on.
         unsafe { Block::make_free(block, null_mut()) };
@@ -245,6 +245,7 @@ impl Outbox {
         // A chain's `left` does not become 0 soon.
         slot.seen.set(0);
         self.end(span).set(at / 16);
+        self.classes.set(self.classes.get() | 1 << class);
     }
 
     #[inline(always)]
@@ -376,9 +377,10 @@ impl Outbox {
         self.holder.end(&TOTAL);
     }
 
-    /// The spans to which it has sent chains last. Owner only.
-    pub fn served(&self) -> impl Iterator<Item = u32> {
-        self.slots.iter().map(|slot| slot.span.get()).filter(|&span| span != NIL)
+    /// The spans to which it has sent chains last, if it has had one of the class; they may be of any. Owner only.
+    pub fn served(&self, class: usize) -> impl Iterator<Item = u32> {
+        let slots = if self.classes.get() >> class & 1 != 0 { &self.slots[..] } else { &[] };
+        slots.iter().map(|slot| slot.span.get()).filter(|&span| span != NIL)
     }
 
     /// Sends everything out. Owner only.

@@ -22,7 +22,7 @@ use core::ptr::null_mut;
 /// # Safety
 /// The heap must be the calling thread's.
 pub(super) unsafe fn take(heap: &Heap, class: usize) -> *mut Block {
-    let Some((first, n)) = heap.outbox.served().find_map(|span| chain_of(span, class)) else {
+    let Some((first, n)) = heap.outbox.served(class).find_map(|span| chain_of(span, class)) else {
         return null_mut();
     };
     // SAFETY: a list of free blocks of the class, which no other thread can reach any more.

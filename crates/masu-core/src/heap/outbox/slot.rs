@@ -43,6 +43,8 @@ pub struct Outbox {
     pub(super) mask: Cell<u32>,
     /// The slot that was last looked at, in a count that goes on.
     pub(super) hand: Cell<u32>,
+    /// A bit for each class of which there has been a chain. Owner only.
+    pub(super) classes: Cell<u64>,
     /// Blocks and bytes that the purge has sent and that are not counted yet.
     pub(super) visited: (Cell<u64>, Cell<u64>),
     pub(super) slots: [Slot; SLOTS],
@@ -74,6 +76,7 @@ impl Outbox {
                 holder: Holder::new(),
                 mask: Cell::new(SLOTS as u32 - 1),
                 hand: Cell::new(0),
+                classes: Cell::new(0),
                 visited: (Cell::new(0), Cell::new(0)),
                 slots: array_of!(Slot::new(); SLOTS),
                 ends: array_of!(Cell::new(0); SLOTS),

@@ -29,7 +29,7 @@ impl Outbox {
         }
         outbox.hand.set(hand);
         // SAFETY: passed on. If this is the slot that was looked at, it looks as if it had not been.
-        unsafe { outbox.begin(span, most, block) };
+        unsafe { outbox.begin(span, class, most, block) };
         true
     }
 
