@@ -1,9 +1,9 @@
 //! Sizes to size classes.
 //!
 //! Small blocks, up to 16 KiB: classes 1 to 8 in steps of 16 bytes up to 128 B, then four classes to each doubling up
-//! to 8 KiB, and two more. Blocks of 2 and 4 KiB, which are frequent in many programs, are a little longer: at a
-//! stride of 2 or 4 KiB, their first lines, where their links lie while they are free, would all share two sets of
-//! the L1 cache, or one. The class for 4 KiB also holds a page with a header (what SQLite caches, and many
+//! to 8 KiB, and two more. Blocks of 2, 3 and 4 KiB, which are frequent in many programs, are a little longer: at a
+//! stride of 2, 3 or 4 KiB, their first lines, where their links lie while they are free, would all share two, four or
+//! one set of the L1 cache. The class for 4 KiB also holds a page with a header (what SQLite caches, and many
 //! other buffers): a span has fifteen of them either way. Blocks of exactly 2 and 4 KiB are for aligned requests, and
 //! for slightly smaller ones. Above 8 KiB, four classes divide a span into seven, six, five and four blocks. That
 //! makes 38 in all; class 0 means "not a small block". (Eight to a doubling waste half as much inside blocks, but
@@ -54,8 +54,10 @@ const HALF_PAGE: u32 = PAGE / 2;
 const LINE: u32 = 64;
 /// The class between half a page and the next class.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
-/// The same of three quarters of a page.
-const THREE_QUARTERS_AND_LINE: u32 = 3 * PAGE / 4 + LINE;
+/// The classes between that and a page.
+const FIVE_EIGHTHS: u32 = PAGE / 8 * 5;
+const THREE_QUARTERS_AND_LINE: u32 = PAGE / 4 * 3 + LINE;
+const SEVEN_EIGHTHS: u32 = PAGE / 8 * 7;
 /// A fifteenth of a span.
 const PAGE_AND_HEADER: u32 = PAGE + 272;
 
@@ -79,8 +81,8 @@ const fn sizes() -> [u16; LAST_CLASS + 1] {
             0..128 => 16,
             HALF_PAGE => LINE,
             HALF_PAGE_AND_LINE => 512 - LINE,
-            2560 => THREE_QUARTERS_AND_LINE - 2560,
-            THREE_QUARTERS_AND_LINE => 3584 - THREE_QUARTERS_AND_LINE,
+            FIVE_EIGHTHS => THREE_QUARTERS_AND_LINE - FIVE_EIGHTHS,
+            THREE_QUARTERS_AND_LINE => SEVEN_EIGHTHS - THREE_QUARTERS_AND_LINE,
             PAGE => PAGE_AND_HEADER - PAGE,
             PAGE_AND_HEADER => PAGE + PAGE / 4 - PAGE_AND_HEADER,
             _ => 1 << (size.ilog2() - 2),
@@ -177,7 +179,14 @@ pub fn exact_class(size: usize, align: usize) -> usize {
     debug_assert!(align.is_power_of_two());
     let size = (size.max(1) + align - 1) & !(align - 1);
     let class = exact_class_of(size);
-    class + usize::from(size <= TABLE_MAX && !is_aligned(class, align))
+    if size > TABLE_MAX || is_aligned(class, align) { class } else { next_aligned(class, align) }
+}
+
+/// The next class whose blocks are at multiples of `align`: the class behind is, unless that lies between 3 KiB and a
+/// page.
+#[inline(always)]
+fn next_aligned(class: usize, align: usize) -> usize {
+    class + 1 + usize::from(!is_aligned(class + 1, align))
 }
 
 /// Whether a block of a small size at a multiple of `align` is one of `class`, that of the next multiple. Above
@@ -211,7 +220,7 @@ pub fn size_of_class(class: usize) -> usize {
 /// It is that of the next multiple of `align`, for which it is divisible by `align`: up to 128 B, and
 /// whenever `align` exceeds the distance of two classes, the class has exactly that size; otherwise the
 /// distance is a multiple of `align`. Only whole and half pages have a class of their own when they are
-/// aligned, and a page with a header is in the next one.
+/// aligned; three quarters of one, and a page with a header, are in a later one.
 #[inline(always)]
 pub fn aligned_class(size: usize, align: usize) -> usize {
     debug_assert!(align.is_power_of_two());
@@ -223,7 +232,7 @@ pub fn aligned_class(size: usize, align: usize) -> usize {
     } else if is_staggered(size) {
         class - 1
     } else {
-        class + 1
+        next_aligned(class, align)
     }
 }
 
