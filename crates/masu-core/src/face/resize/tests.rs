@@ -5,6 +5,8 @@ use crate::config::{BackgroundThread, Config};
 use crate::control::thread_deallocated;
 use crate::hardened;
 use crate::own_process::alone;
+use crate::size_class::{LAST_CLASS, size_of_class};
+use crate::span::MARK;
 use crate::sys::mem::refusals;
 use crate::{ALIGN_MAX, exact_size};
 use crate::{dealloc, dealloc_sized, fork_parent, fork_prepare};
@@ -90,6 +92,53 @@ proptest! {
         }
         // SAFETY: not used again.
         unsafe { dealloc(p) };
+    }
+}
+
+/// Whoever asks: the thread that allocated it, by the hot path, or another one.
+#[test]
+fn a_small_block_stays_while_it_wastes_little() {
+    let steps = if cfg!(miri) { 2 } else { 97 };
+    for class in 1..=LAST_CLASS {
+        let bytes = size_of_class(class);
+        let stays = |size| bytes == 16 || bytes - size <= bytes / 4 + 8;
+        for size in (1..=bytes).step_by((bytes / steps).max(1)).chain([bytes]) {
+            // SAFETY: blocks that live until they are freed.
+            let [own, other] = unsafe {
+                let p = alloc_exact(bytes, 16, false);
+                let own = realloc(p, size);
+                let stayed = own == p;
+                dealloc(own);
+                let p = alloc_exact(bytes, 16, false).expose_provenance();
+                let other = std::thread::spawn(move || {
+                    let p = core::ptr::with_exposed_provenance_mut(p);
+                    let other = realloc(p, size);
+                    let stayed = other == p;
+                    dealloc(other);
+                    stayed
+                });
+                [stayed, other.join().expect("the thread ended")]
+            };
+            assert_eq!([own, other], [stays(size); 2], "{size} of {bytes}");
+        }
+    }
+}
+
+/// The hot paths look at half of the word in which free blocks have their mark.
+#[test]
+fn a_block_with_half_a_mark_is_in_use() {
+    for (size, high) in [(16, 0), (100, 1), (3000, -2), (9000, i32::MIN)] {
+        // SAFETY: blocks that live until they are freed, longer than two words.
+        unsafe {
+            let p = alloc_exact(size, 16, false);
+            let mark = p.cast::<i32>().add(2);
+            mark.write(MARK as i32);
+            mark.add(1).write(high);
+            assert_eq!((realloc(p, size), *mark, *mark.add(1)), (p, MARK as i32, high));
+            let before = thread_deallocated();
+            dealloc(p);
+            assert_eq!(thread_deallocated() - before, exact_size(size, 16) as u64);
+        }
     }
 }
 
