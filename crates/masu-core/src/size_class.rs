@@ -54,7 +54,6 @@ const HALF_PAGE: u32 = PAGE / 2;
 const LINE: u32 = 64;
 /// The class between half a page and the next class.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
-/// The classes between that and a page.
 const FIVE_EIGHTHS: u32 = PAGE / 8 * 5;
 const THREE_QUARTERS_AND_LINE: u32 = PAGE / 4 * 3 + LINE;
 const SEVEN_EIGHTHS: u32 = PAGE / 8 * 7;
