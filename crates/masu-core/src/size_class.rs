@@ -52,7 +52,7 @@ const PAGE: u32 = 4096;
 const HALF_PAGE: u32 = PAGE / 2;
 /// Keeps the first lines of neighbouring blocks apart.
 const LINE: u32 = 64;
-/// The class between half a page and the next class.
+/// The classes between half a page and a page.
 const HALF_PAGE_AND_LINE: u32 = HALF_PAGE + LINE;
 const FIVE_EIGHTHS: u32 = PAGE / 8 * 5;
 const THREE_QUARTERS_AND_LINE: u32 = PAGE / 4 * 3 + LINE;
