@@ -3,10 +3,10 @@
 use super::*;
 use crate::config::{BackgroundThread, Config};
 use crate::control::thread_deallocated;
+use crate::free_block::MARK;
 use crate::hardened;
 use crate::own_process::alone;
 use crate::size_class::{LAST_CLASS, size_of_class};
-use crate::span::MARK;
 use crate::sys::mem::refusals;
 use crate::{ALIGN_MAX, exact_size};
 use crate::{dealloc, dealloc_sized, fork_parent, fork_prepare};
